@@ -1,0 +1,133 @@
+// Engine: the four primitives over one base model.
+//
+// The one idea: recipes, servers and reinforcement learning are clients of forward_backward, optim_step,
+// sample (through sample/) and save/load; the engine packs datums, runs graphs and owns the gradients, and
+// never knows the algorithm. A loss is a name with per-token inputs; it sums, and the normaliser divides
+// once in optim_step (docs/exactness.md, rules 9, 10, 13).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mainspring/base/status.h"
+#include "mainspring/batch/datum.h"
+#include "mainspring/ir/dtype.h"
+#include "mainspring/models/loaded_model.h"
+#include "mainspring/weights/stored_tensor.h"
+
+namespace mainspring {
+
+enum class Recompute { kNone, kSelective, kFull };
+
+/// How the engine computes; nothing here changes a bit except `compute`.
+struct EngineOptions {
+  DType compute = DType::kBF16;    // kBF16 or kF32
+  int num_threads = 0;             // 0: all cores of the container
+  std::string isa;                 // "", scalar, avx2, avx512, avx512bf16
+  int64_t max_micro_batch_rows = 0;  // 0: from memory
+  int64_t max_sequence_tokens = 0;   // longest datum; 0: the model's context length
+  Recompute recompute = Recompute::kNone;
+  std::vector<std::string> disabled_passes;
+};
+
+/// A trainable part of the model.
+struct LoraOptions {
+  int64_t rank = 16;
+  float alpha = 32.0f;
+  float dropout = 0.0f;
+  /// Suffixes such as "q_proj"; empty: all seven linears.
+  std::vector<std::string> targets;
+  uint64_t seed = 0;  // of A's initialisation (kaiming uniform, as PEFT); B starts at zero
+};
+
+struct AdamwOptions {
+  float lr = 1e-4f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float eps = 1e-8f;
+  float weight_decay = 0.01f;
+  float max_grad_norm = 0.0f;  // 0: no clipping
+  double normaliser = 1.0;     // the summed gradient is divided by it, once
+};
+
+struct ForwardBackwardResult {
+  double loss_sum = 0.0;      // sum over tokens of the loss
+  double weight_sum = 0.0;    // sum of the datums' weights: the usual normaliser
+  int64_t num_tokens = 0;     // tokens that went through the model
+  int64_t num_micro_batches = 0;
+  bool finite = true;         // loss and gradients
+  std::vector<std::vector<float>> logprobs;  // per datum, per token; 0 where nothing is learned
+};
+
+struct OptimStepResult {
+  double grad_norm = 0.0;  // of the normalised gradient, before clipping
+  bool applied = true;     // false: non-finite gradient, nothing changed
+};
+
+/// What a model key names: 0 is the base; adapters and full weights follow.
+using ModelId = int32_t;
+inline constexpr ModelId kBaseModel = 0;
+
+class Engine {
+ public:
+  /// Loads nothing itself: `model` comes from models/. Errors: failed precondition for an unsupported
+  /// --isa; resource exhausted if the weights do not fit the container's memory.
+  static Result<std::unique_ptr<Engine>> create(std::shared_ptr<const LoadedModel> model,
+                                                const EngineOptions& options);
+  virtual ~Engine() = default;
+
+  virtual const LoadedModel& model() const = 0;
+  virtual const EngineOptions& options() const = 0;  // with the 0s resolved
+  virtual std::string_view isa() const = 0;
+
+  /// Adds a LoRA adapter, or the full set of weights as f32 masters. Both start with empty gradients.
+  virtual Result<ModelId> add_lora(const LoraOptions& options) = 0;
+  virtual Result<ModelId> add_lora_from(const LoraOptions& options, const TensorSet& tensors) = 0;
+  virtual Result<ModelId> add_full() = 0;
+
+  /// Adds the datums' gradients of the summed loss to `id`'s accumulators. Loss: "cross_entropy".
+  /// Errors: invalid argument names the datum and the field (token out of range, too long, sizes differ,
+  /// non-finite weight, unknown loss with the nearest name).
+  virtual Result<ForwardBackwardResult> forward_backward(ModelId id, std::span<const Datum> datums,
+                                                         std::string_view loss) = 0;
+  /// Several models' datums in one pass over the base (adapters only).
+  struct Work {
+    ModelId id;
+    std::span<const Datum> datums;
+  };
+  virtual Result<std::vector<ForwardBackwardResult>> forward_backward_many(std::span<const Work> work,
+                                                                           std::string_view loss) = 0;
+  /// The same without gradients.
+  virtual Result<ForwardBackwardResult> forward(ModelId id, std::span<const Datum> datums,
+                                                std::string_view loss) = 0;
+  /// Applies the accumulated gradient and clears it; a non-finite one is cleared and not applied.
+  virtual Result<OptimStepResult> optim_step(ModelId id, const AdamwOptions& options) = 0;
+  /// Forgets the accumulated gradient.
+  virtual void zero_grad(ModelId id) = 0;
+
+  /// Every tensor of the training state of `id`: "model/<name>" f32 masters, "adam_m/<name>",
+  /// "adam_v/<name>", and the step counter in `step`. Pointers stay valid and unchanged until the next
+  /// optim_step or load_state of `id`.
+  struct State {
+    TensorSet tensors;
+    int64_t step = 0;
+  };
+  virtual Result<State> state(ModelId id) const = 0;
+  virtual Status load_state(ModelId id, const State& state) = 0;
+
+  /// f32 gradients accumulated so far, by parameter name (tests and custom optimizers). Tied uses added.
+  virtual Result<TensorSet> gradients(ModelId id) const = 0;
+
+  /// Bytes held now and the peak since creation (weights, optimizer state, gradients, arena).
+  virtual int64_t current_bytes() const = 0;
+  virtual int64_t peak_bytes() const = 0;
+};
+
+}  // namespace mainspring

@@ -1,0 +1,34 @@
+// Element types of values and of stored weights, block-quantised ones included.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace mainspring {
+
+enum class DType : uint8_t {
+  kF32,
+  kBF16,
+  kF16,   // storage only
+  kI32,
+  kQ4_0,  // GGUF: 32 values, f16 scale
+  kQ4_1,  // GGUF: 32 values, f16 scale and minimum
+  kQ8_0,  // GGUF: 32 values, f16 scale
+  kNF4,   // 64 values, 4-bit NormalFloat codes, double-quantised scales (weights/nf4.h has the layout)
+};
+
+/// "f32", "bf16", "f16", "i32", "q4_0", "q4_1", "q8_0", "nf4".
+std::string_view dtype_name(DType dtype);
+
+/// Values per storage block (1 for plain types).
+int64_t dtype_block_elements(DType dtype);
+
+/// Bytes of one storage block: 4, 2, 2, 4, 18, 20, 34; NF4: 32 code bytes + 1 scale byte = 33.
+int64_t dtype_block_bytes(DType dtype);
+
+bool is_quantised(DType dtype);
+
+/// Bytes of `elements` values, a multiple of the block.
+int64_t dtype_bytes(DType dtype, int64_t elements);
+
+}  // namespace mainspring

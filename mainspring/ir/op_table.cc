@@ -1,0 +1,413 @@
+// The facts themselves. Order of rows = order of OpKind, checked by op_info's test.
+#include "mainspring/ir/op_table.h"
+
+#include <string>
+
+#include "mainspring/base/check.h"
+
+namespace mainspring {
+namespace {
+
+using Types = TypeRefs;
+
+std::string got(const Types& inputs, size_t index) {
+  return index < inputs.size() ? inputs[index].to_string() : "nothing";
+}
+
+Status expect(bool condition, const std::string& expected, const std::string& received) {
+  if (condition) return {};
+  return invalid_argument("expected " + expected + ", got " + received);
+}
+
+// A matrix whose last axis is `width` (any when 0) and whose first is rows or picked.
+bool is_activation(const ValueType& type, DType dtype, int64_t width) {
+  return type.dtype == dtype && type.shape.rank() == 2 && type.shape.dims[0] < 0 &&
+         (width == 0 || type.shape.dims[1] == width);
+}
+
+Status expect_count(const Types& inputs, size_t count) {
+  return expect(inputs.size() == count, std::to_string(count) + " inputs",
+                std::to_string(inputs.size()));
+}
+
+Result<Types> infer_source(DType, const Attrs&, const Types&) { return Types{}; }
+
+Result<Types> infer_embedding(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 2));
+  MS_RETURN_IF_ERROR(expect(in[0].dtype == DType::kI32 && in[0].shape.rank() == 1,
+                            "tokens i32(rows)", got(in, 0)));
+  MS_RETURN_IF_ERROR(expect(in[1].shape.rank() == 2, "a table (v, d)", got(in, 1)));
+  return Types{{compute, {{in[0].shape.dims[0], in[1].shape.dims[1]}}}};
+}
+
+Result<Types> infer_linear(DType compute, const Attrs& attrs, const Types& in) {
+  const auto& a = std::get<LinearAttrs>(attrs);
+  const size_t n = static_cast<size_t>(a.num_weights);
+  const size_t fixed = 1 + n * (a.has_bias ? 2 : 1);
+  MS_RETURN_IF_ERROR(expect_count(in, fixed + 2 * a.adapters.size()));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0), "x (rows, in)", got(in, 0)));
+  const int64_t width = in[0].shape.dims[1];
+  const int64_t rows = in[0].shape.dims[0];
+  Types out;
+  for (size_t i = 0; i < n; ++i) {
+    const Shape& w = in[1 + i].shape;
+    MS_RETURN_IF_ERROR(expect(w.rank() == 2 && w.dims[1] == width,
+                              "a weight (out, " + std::to_string(width) + ")", got(in, 1 + i)));
+    if (a.has_bias) {
+      MS_RETURN_IF_ERROR(expect(in[1 + n + i].shape.dims == std::vector<int64_t>{w.dims[0]},
+                                "a bias (" + std::to_string(w.dims[0]) + ")", got(in, 1 + n + i)));
+    }
+    out.push_back({a.f32_output ? DType::kF32 : compute, {{rows, w.dims[0]}}});
+  }
+  for (size_t j = 0; j < a.adapters.size(); ++j) {
+    const LoraAttrs& lora = a.adapters[j];
+    MS_RETURN_IF_ERROR(expect(lora.output >= 0 && lora.output < a.num_weights,
+                              "an adapter on one of the outputs", std::to_string(lora.output)));
+    const Shape want_a{{lora.rank, width}};
+    const Shape want_b{{in[1 + static_cast<size_t>(lora.output)].shape.dims[0], lora.rank}};
+    MS_RETURN_IF_ERROR(expect(in[fixed + 2 * j].shape == want_a, "A " + want_a.to_string(),
+                              got(in, fixed + 2 * j)));
+    MS_RETURN_IF_ERROR(expect(in[fixed + 2 * j + 1].shape == want_b, "B " + want_b.to_string(),
+                              got(in, fixed + 2 * j + 1)));
+    out.push_back({compute, {{rows, lora.rank}}});
+  }
+  return out;
+}
+
+Result<Types> infer_rms_norm(DType compute, const Attrs& attrs, const Types& in) {
+  const auto& a = std::get<NormAttrs>(attrs);
+  MS_RETURN_IF_ERROR(expect_count(in, 2));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0) && a.width > 0 &&
+                                in[0].shape.dims[1] % a.width == 0,
+                            "x (rows, multiple of " + std::to_string(a.width) + ")", got(in, 0)));
+  MS_RETURN_IF_ERROR(expect(in[1].shape.dims == std::vector<int64_t>{a.width},
+                            "w (" + std::to_string(a.width) + ")", got(in, 1)));
+  return Types{in[0]};
+}
+
+Result<Types> infer_rope(DType compute, const Attrs& attrs, const Types& in) {
+  const auto& a = std::get<RopeAttrs>(attrs);
+  MS_RETURN_IF_ERROR(expect_count(in, 2));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, a.heads * a.head_width),
+                            "x (rows, " + std::to_string(a.heads * a.head_width) + ")", got(in, 0)));
+  const Shape& t = in[1].shape;
+  MS_RETURN_IF_ERROR(expect(in[1].dtype == DType::kF32 && t.rank() == 3 &&
+                                t.dims[1] == a.head_width / 2 && t.dims[2] == 2,
+                            "a table f32(positions, c/2, 2)", got(in, 1)));
+  return Types{in[0]};
+}
+
+Status expect_attention(DType compute, const AttentionAttrs& a, const Types& in) {
+  MS_RETURN_IF_ERROR(expect(a.kv_heads > 0 && a.query_heads % a.kv_heads == 0,
+                            "query heads a multiple of kv heads",
+                            std::to_string(a.query_heads) + " and " + std::to_string(a.kv_heads)));
+  const int64_t q = a.query_heads * a.head_width;
+  const int64_t kv = a.kv_heads * a.head_width;
+  MS_RETURN_IF_ERROR(
+      expect(is_activation(in[0], compute, q), "q (rows, " + std::to_string(q) + ")", got(in, 0)));
+  for (size_t i = 1; i < 3; ++i) {
+    MS_RETURN_IF_ERROR(expect(is_activation(in[i], compute, kv),
+                              "k, v (rows, " + std::to_string(kv) + ")", got(in, i)));
+  }
+  return {};
+}
+
+Result<Types> infer_attention(DType compute, const Attrs& attrs, const Types& in) {
+  const auto& a = std::get<AttentionAttrs>(attrs);
+  MS_RETURN_IF_ERROR(expect_count(in, 3));
+  MS_RETURN_IF_ERROR(expect_attention(compute, a, in));
+  return Types{in[0], {DType::kF32, {{in[0].shape.dims[0], a.query_heads}}}};
+}
+
+Result<Types> infer_attention_grad(DType compute, const Attrs& attrs, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 6));
+  MS_RETURN_IF_ERROR(expect_attention(compute, std::get<AttentionAttrs>(attrs), in));
+  return Types{in[0], in[1], in[2]};
+}
+
+Result<Types> infer_same_as_first(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect(!in.empty(), "at least one input", "none"));
+  for (size_t i = 1; i < in.size(); ++i) {
+    MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
+  }
+  return Types{in[0]};
+}
+
+Result<Types> infer_gather(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 1));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0) && in[0].shape.dims[0] == kRows,
+                            "x (rows, d)", got(in, 0)));
+  return Types{{compute, {{kPicked, in[0].shape.dims[1]}}}};
+}
+
+Result<Types> infer_scatter(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 1));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0) && in[0].shape.dims[0] == kPicked,
+                            "dy (picked, d)", got(in, 0)));
+  return Types{{compute, {{kRows, in[0].shape.dims[1]}}}};
+}
+
+Status expect_head(DType compute, const Types& in) {
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0), "x (picked, d)", got(in, 0)));
+  MS_RETURN_IF_ERROR(expect(in[1].shape.rank() == 2 && in[1].shape.dims[1] == in[0].shape.dims[1],
+                            "a head (v, d)", got(in, 1)));
+  return expect(in[2].dtype == DType::kI32 && in[2].shape.rank() == 1, "targets i32(picked)",
+                got(in, 2));
+}
+
+Result<Types> infer_head(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 3));
+  MS_RETURN_IF_ERROR(expect_head(compute, in));
+  const ValueType per_token{DType::kF32, {{in[0].shape.dims[0]}}};
+  return Types{per_token, per_token};
+}
+
+// Inputs x, w, targets, lse, d_logprob [, acc]; outputs dx [, acc].
+Result<Types> infer_head_grad(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect(in.size() == 5 || in.size() == 6, "5 or 6 inputs",
+                            std::to_string(in.size())));
+  MS_RETURN_IF_ERROR(expect_head(compute, in));
+  Types out{in[0]};
+  if (in.size() == 6) out.push_back(in[5]);
+  return out;
+}
+
+Result<Types> infer_reduce_sum(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 1));
+  MS_RETURN_IF_ERROR(expect(in[0].dtype == DType::kF32, "f32", got(in, 0)));
+  return Types{{DType::kF32, {{1}}}};
+}
+
+Result<Types> infer_fill(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 0));
+  return Types{{DType::kF32, {{kPicked}}}};
+}
+
+// Inputs tokens, dy, acc.
+Result<Types> infer_embedding_grad(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 3));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[1], compute, 0), "dy (rows, d)", got(in, 1)));
+  return Types{in[2]};
+}
+
+Result<Types> infer_linear_input_grad(DType compute, const Attrs& attrs, const Types& in) {
+  const auto& a = std::get<LinearAttrs>(attrs);
+  const size_t n = static_cast<size_t>(a.num_weights);
+  MS_RETURN_IF_ERROR(expect_count(in, 2 * n + 2 * a.adapters.size()));
+  for (size_t i = 0; i < n; ++i) {
+    MS_RETURN_IF_ERROR(expect(in[n + i].shape.rank() == 2 &&
+                                  is_activation(in[i], compute, in[n + i].shape.dims[0]),
+                              "dy (rows, out) for a weight (out, in)", got(in, i)));
+  }
+  return Types{{compute, {{in[0].shape.dims[0], in[n].shape.dims[1]}}}};
+}
+
+// Inputs dy, x, acc (out, in).
+Result<Types> infer_weight_grad(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 3));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0) && is_activation(in[1], compute, 0),
+                            "dy (rows, out), x (rows, in)", got(in, 0) + ", " + got(in, 1)));
+  const Shape want{{in[0].shape.dims[1], in[1].shape.dims[1]}};
+  MS_RETURN_IF_ERROR(expect(in[2].dtype == DType::kF32 && in[2].shape == want,
+                            "an accumulator f32" + want.to_string(), got(in, 2)));
+  return Types{in[2]};
+}
+
+// Inputs dy (rows, out), B (out, rank).
+Result<Types> infer_lora_up_grad(DType compute, const Attrs& attrs, const Types& in) {
+  const auto& a = std::get<LoraAttrs>(attrs);
+  MS_RETURN_IF_ERROR(expect_count(in, 2));
+  MS_RETURN_IF_ERROR(expect(in[1].shape.rank() == 2 && in[1].shape.dims[1] == a.rank &&
+                                is_activation(in[0], compute, in[1].shape.dims[0]),
+                            "dy (rows, out), B (out, rank)", got(in, 0) + ", " + got(in, 1)));
+  return Types{{compute, {{in[0].shape.dims[0], a.rank}}}};
+}
+
+// Inputs dy (rows, out), acc (out).
+Result<Types> infer_bias_grad(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 2));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0), "dy (rows, out)", got(in, 0)));
+  return Types{in[1]};
+}
+
+// Inputs x, w, dy [, acc]; outputs dx [, acc].
+Result<Types> infer_rms_norm_grad(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect(in.size() == 3 || in.size() == 4, "3 or 4 inputs",
+                            std::to_string(in.size())));
+  MS_RETURN_IF_ERROR(expect(in[0] == in[2], "dy like x", got(in, 2)));
+  Types out{in[0]};
+  if (in.size() == 4) out.push_back(in[3]);
+  return out;
+}
+
+// Inputs gate, up, dy; outputs dgate, dup.
+Result<Types> infer_silu_mul_grad(DType compute, const Attrs& attrs, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 3));
+  MS_RETURN_IF_ERROR(infer_same_as_first(compute, attrs, in).status());
+  return Types{in[0], in[0]};
+}
+
+Result<Types> infer_sum_of_squares(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect(!in.empty(), "at least one gradient", "none"));
+  return Types{{DType::kF32, {{1}}}};
+}
+
+// Inputs param, m, v (states), grad, scalars f32(8); outputs param, m, v.
+Result<Types> infer_adamw(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 5));
+  for (size_t i = 1; i < 4; ++i) {
+    MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
+  }
+  MS_RETURN_IF_ERROR(expect(in[4].shape.dims == std::vector<int64_t>{8}, "scalars f32(8)", got(in, 4)));
+  return Types{in[0], in[1], in[2]};
+}
+
+double elements(const Types& types, RowCounts counts) {
+  double n = 0;
+  for (const ValueType& type : types) n += static_cast<double>(type.shape.num_elements(counts));
+  return n;
+}
+
+double flops_none(const Attrs&, const Types&, const Types&, RowCounts) { return 0; }
+
+// A few operations per output element; the exact constant matters to nobody.
+double flops_pointwise(const Attrs&, const Types&, const Types& out, RowCounts counts) {
+  return 4 * elements(out, counts);
+}
+
+double flops_linear(const Attrs& attrs, const Types& in, const Types& out, RowCounts counts) {
+  const auto& a = std::get<LinearAttrs>(attrs);
+  const double width = static_cast<double>(in[0].shape.dims[1]);
+  double flops = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    flops += 2 * width * static_cast<double>(out[i].shape.num_elements(counts));
+  }
+  for (size_t j = 0; j < a.adapters.size(); ++j) {
+    const ValueType& y = out[static_cast<size_t>(a.adapters[j].output)];
+    flops += 2 * static_cast<double>(a.adapters[j].rank * y.shape.num_elements(counts));
+  }
+  return flops;
+}
+
+double flops_linear_input_grad(const Attrs& attrs, const Types& in, const Types&, RowCounts counts) {
+  const auto& a = std::get<LinearAttrs>(attrs);
+  const size_t n = static_cast<size_t>(a.num_weights);
+  double flops = 0;
+  for (size_t i = 0; i < n; ++i) {
+    flops += 2 * static_cast<double>(in[i].shape.num_elements(counts) * in[n + i].shape.dims[1]);
+  }
+  for (size_t j = 0; j < a.adapters.size(); ++j) {
+    flops += 2 * static_cast<double>(in[2 * n + 2 * j].shape.num_elements(counts) *
+                                     in[2 * n + 2 * j + 1].shape.dims[1]);
+  }
+  return flops;
+}
+
+double flops_weight_grad(const Attrs&, const Types& in, const Types&, RowCounts counts) {
+  return 2 * static_cast<double>(in[0].shape.num_elements(counts) * in[1].shape.dims[1]);
+}
+
+double flops_lora_up_grad(const Attrs& attrs, const Types& in, const Types&, RowCounts counts) {
+  return 2 * static_cast<double>(in[0].shape.num_elements(counts) * std::get<LoraAttrs>(attrs).rank);
+}
+
+// Causal: half of the square, counted for one sequence of all rows (an upper bound for packed rows).
+double flops_attention(const Attrs& attrs, const Types&, const Types&, RowCounts counts) {
+  const auto& a = std::get<AttentionAttrs>(attrs);
+  const double pairs = 0.5 * static_cast<double>(counts.rows) * static_cast<double>(counts.rows + 1);
+  return 4 * pairs * static_cast<double>(a.query_heads * a.head_width);
+}
+
+double flops_attention_grad(const Attrs& attrs, const Types& in, const Types& out, RowCounts counts) {
+  return 2.5 * flops_attention(attrs, in, out, counts);
+}
+
+double flops_head(const Attrs&, const Types& in, const Types&, RowCounts counts) {
+  return 2 * static_cast<double>(in[0].shape.num_elements(counts) * in[1].shape.dims[0]);
+}
+
+double flops_head_grad(const Attrs& attrs, const Types& in, const Types& out, RowCounts counts) {
+  return (in.size() == 6 ? 3 : 2) * flops_head(attrs, in, out, counts);
+}
+
+constexpr OpInfo kTable[] = {
+    {.kind = OpKind::kInput, .name = "input", .is_source = true, .infer = infer_source, .flops = flops_none},
+    {.kind = OpKind::kParam, .name = "param", .is_source = true, .infer = infer_source, .flops = flops_none},
+    {.kind = OpKind::kState, .name = "state", .is_source = true, .infer = infer_source, .flops = flops_none},
+    {.kind = OpKind::kEmbedding, .name = "embedding", .is_cheap = true, .infer = infer_embedding, .flops = flops_none},
+    {.kind = OpKind::kLinear, .name = "linear", .infer = infer_linear, .flops = flops_linear},
+    {.kind = OpKind::kRmsNorm, .name = "rms_norm", .is_cheap = true, .infer = infer_rms_norm, .flops = flops_pointwise},
+    {.kind = OpKind::kRope, .name = "rope", .is_cheap = true, .infer = infer_rope, .flops = flops_pointwise},
+    {.kind = OpKind::kAttention, .name = "attention", .infer = infer_attention, .flops = flops_attention},
+    {.kind = OpKind::kSilu, .name = "silu", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kMul, .name = "mul", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kSiluMul, .name = "silu_mul", .is_elementwise = true, .is_fused = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kAdd, .name = "add", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kGatherRows, .name = "gather_rows", .is_cheap = true, .infer = infer_gather, .flops = flops_none},
+    {.kind = OpKind::kHeadLogprob, .name = "head_logprob", .is_fused = true, .infer = infer_head, .flops = flops_head},
+    {.kind = OpKind::kScale, .name = "scale", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kReduceSum, .name = "reduce_sum", .infer = infer_reduce_sum, .flops = flops_pointwise},
+    {.kind = OpKind::kFill, .name = "fill", .infer = infer_fill, .flops = flops_none},
+    {.kind = OpKind::kEmbeddingGrad, .name = "embedding_grad", .writes_state = true, .aliased_input = 2, .infer = infer_embedding_grad, .flops = flops_pointwise},
+    {.kind = OpKind::kLinearInputGrad, .name = "linear_input_grad", .infer = infer_linear_input_grad, .flops = flops_linear_input_grad},
+    {.kind = OpKind::kLinearWeightGrad, .name = "linear_weight_grad", .writes_state = true, .aliased_input = 2, .infer = infer_weight_grad, .flops = flops_weight_grad},
+    {.kind = OpKind::kLoraUpGrad, .name = "lora_up_grad", .infer = infer_lora_up_grad, .flops = flops_lora_up_grad},
+    {.kind = OpKind::kBiasGrad, .name = "bias_grad", .writes_state = true, .aliased_input = 1, .infer = infer_bias_grad, .flops = flops_pointwise},
+    {.kind = OpKind::kRmsNormGrad, .name = "rms_norm_grad", .writes_state = true, .aliased_input = 3, .infer = infer_rms_norm_grad, .flops = flops_pointwise},
+    {.kind = OpKind::kSiluGrad, .name = "silu_grad", .is_elementwise = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kSiluMulGrad, .name = "silu_mul_grad", .is_elementwise = true, .is_fused = true, .infer = infer_silu_mul_grad, .flops = flops_pointwise},
+    {.kind = OpKind::kAttentionGrad, .name = "attention_grad", .infer = infer_attention_grad, .flops = flops_attention_grad},
+    {.kind = OpKind::kScatterRows, .name = "scatter_rows", .infer = infer_scatter, .flops = flops_none},
+    {.kind = OpKind::kHeadLogprobGrad, .name = "head_logprob_grad", .is_fused = true, .writes_state = true, .aliased_input = 5, .infer = infer_head_grad, .flops = flops_head_grad},
+    {.kind = OpKind::kSumOfSquares, .name = "sum_of_squares", .infer = infer_sum_of_squares, .flops = flops_pointwise},
+    {.kind = OpKind::kAdamw, .name = "adamw", .writes_state = true, .aliased_input = 0, .infer = infer_adamw, .flops = flops_pointwise},
+};
+static_assert(std::size(kTable) == static_cast<size_t>(OpKind::kNumOps));
+
+}  // namespace
+
+const OpInfo& op_info(OpKind kind) { return kTable[static_cast<size_t>(kind)]; }
+
+std::span<const OpInfo> op_table() { return kTable; }
+
+int32_t aliased_input(const Node& node, size_t output) {
+  const int32_t first = op_info(node.op).aliased_input;
+  if (first < 0 || static_cast<size_t>(first) >= node.inputs.size()) return -1;
+  if (node.op == OpKind::kAdamw) return static_cast<int32_t>(output);
+  return output + 1 == node.outputs.size() ? first : -1;
+}
+
+bool has_effect(const Node& node) {
+  const OpInfo& info = op_info(node.op);
+  return info.writes_state && static_cast<size_t>(info.aliased_input) < node.inputs.size();
+}
+
+namespace {
+
+Types types_of(const Graph& graph, const std::vector<ValueId>& values) {
+  Types types;
+  for (ValueId value : values) types.push_back(graph.type(value));
+  return types;
+}
+
+}  // namespace
+
+double node_bytes(const Graph& graph, const Node& node, RowCounts counts) {
+  double bytes = 0;
+  for (const auto* side : {&node.inputs, &node.outputs}) {
+    for (ValueId value : *side) {
+      const ValueType& type = graph.type(value);
+      bytes += static_cast<double>(type.shape.num_elements(counts)) *
+               static_cast<double>(dtype_block_bytes(type.dtype)) /
+               static_cast<double>(dtype_block_elements(type.dtype));
+    }
+  }
+  return bytes;
+}
+
+double node_flops(const Graph& graph, const Node& node, RowCounts counts) {
+  return op_info(node.op).flops(node.attrs, types_of(graph, node.inputs),
+                                types_of(graph, node.outputs), counts);
+}
+
+}  // namespace mainspring
