@@ -1,0 +1,58 @@
+#include "mainspring/models/rope_table.h"
+
+#include "mainspring/base/check.h"
+#include "mainspring/base/elementary.h"
+
+namespace mainspring {
+namespace {
+
+constexpr float kTwoPi = 6.2831853071795864769f;
+
+float llama3_frequency(float f, const RopeScaling& scaling) {
+  const auto context = static_cast<float>(scaling.original_context);
+  const float wavelength = kTwoPi / f;
+  if (wavelength > context / scaling.low_freq_factor) return f / scaling.factor;
+  if (wavelength < context / scaling.high_freq_factor) return f;
+  const float smooth = (context / wavelength - scaling.low_freq_factor) /
+                       (scaling.high_freq_factor - scaling.low_freq_factor);
+  return (1.0f - smooth) * f / scaling.factor + smooth * f;
+}
+
+}  // namespace
+
+std::vector<float> rope_frequencies(float theta, const RopeScaling& scaling, int64_t c) {
+  std::vector<float> frequencies;
+  frequencies.reserve(static_cast<size_t>(c / 2));
+  for (int64_t i = 0; i < c / 2; ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(c);
+    float f = 1.0f / static_cast<float>(exact_pow(theta, exponent));
+    switch (scaling.kind) {
+      case RopeScaling::Kind::kNone: break;
+      case RopeScaling::Kind::kLinear: f = f / scaling.factor; break;
+      case RopeScaling::Kind::kLlama3: f = llama3_frequency(f, scaling); break;
+      case RopeScaling::Kind::kFactors:
+        MS_CHECK(scaling.factors.size() == static_cast<size_t>(c / 2), "one factor per pair");
+        f = f / scaling.factors[static_cast<size_t>(i)];
+        break;
+    }
+    frequencies.push_back(f);
+  }
+  return frequencies;
+}
+
+std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int64_t c,
+                                   int64_t max_position) {
+  const std::vector<float> frequencies = rope_frequencies(theta, scaling, c);
+  std::vector<float> table;
+  table.reserve(static_cast<size_t>(max_position * (c / 2) * 2));
+  for (int64_t position = 0; position < max_position; ++position) {
+    for (const float f : frequencies) {
+      const float angle = static_cast<float>(position) * f;
+      table.push_back(static_cast<float>(exact_cos(angle)));
+      table.push_back(static_cast<float>(exact_sin(angle)));
+    }
+  }
+  return table;
+}
+
+}  // namespace mainspring

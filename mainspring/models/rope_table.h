@@ -1,0 +1,22 @@
+// The rotary table: cosine and sine of position times frequency, what kRope reads.
+//
+// The one idea: frequencies and angles are rounded to f32 where Hugging Face's modules round them, so the
+// table is the one the weights were trained with; the functions behind it are our own (rule 1 of
+// docs/exactness.md), so it is the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mainspring/models/config.h"
+
+namespace mainspring {
+
+/// Frequencies f_i = theta^(-2i/c) for i < c/2, stretched by `scaling`; f32 arithmetic, pow in f64.
+std::vector<float> rope_frequencies(float theta, const RopeScaling& scaling, int64_t c);
+
+/// (max_position, c/2, 2) f32: cos and sin of round(position * f_i).
+std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int64_t c,
+                                   int64_t max_position);
+
+}  // namespace mainspring
