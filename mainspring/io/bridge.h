@@ -1,11 +1,14 @@
-/* The C side of bridge/: tokenizers and chat templates of the Hugging Face ecosystem, behind plain C calls.
+/* The C side of bridge/: tokenizers and chat templates of the Hugging Face ecosystem, behind plain
+ * C calls.
  *
- * The one idea: declarations only, so that any folder above io/ may name them; mainspring/text/ is the one that
- * does, and it is what everybody else uses. bridge/src/lib.rs is the other side; the two change together.
+ * The one idea: declarations only, so that any folder above io/ may name them; mainspring/text/ is
+ * the one that does, and it is what everybody else uses. bridge/src/lib.rs is the other side; the
+ * two change together.
  *
- * Calls that return int give 0, or -1 with the reason in ms_bridge_last_error(); calls that return a handle give
- * null with the reason there. Whatever a call fills is owned by the bridge until the matching free. Handles are
- * immutable: any number of threads may use one at once, and free it after the last call returned.
+ * Calls that return int give 0, or -1 with the reason in ms_bridge_last_error(); calls that return
+ * a handle give null with the reason there. Whatever a call fills is owned by the bridge until the
+ * matching free. Handles are immutable: any number of threads may use one at once, and free it
+ * after the last call returned.
  */
 #pragma once
 
@@ -30,7 +33,8 @@ typedef struct MsText {
   size_t size;
 } MsText;
 
-/* ids[i] came from bytes [begins[i], ends[i]) of the input; both null unless MS_ENCODE_WITH_RANGES was given. */
+/* ids[i] came from bytes [begins[i], ends[i]) of the input; both null unless MS_ENCODE_WITH_RANGES
+ * was given. */
 typedef struct MsEncoding {
   uint32_t* ids;
   uint32_t* begins;
@@ -70,13 +74,14 @@ MsTokenizer* ms_tokenizer_from_json(MsSlice json);
 MsTokenizer* ms_tokenizer_from_gguf(MsSlice parts);
 void ms_tokenizer_free(MsTokenizer* tokenizer);
 
-int ms_tokenizer_encode(const MsTokenizer* tokenizer, MsSlice text, uint32_t flags, MsEncoding* out);
+int ms_tokenizer_encode(const MsTokenizer* tokenizer, MsSlice text, uint32_t flags,
+                        MsEncoding* out);
 /* Fills outs[0, num_texts); each is freed on its own. On failure none is filled. */
 int ms_tokenizer_encode_batch(const MsTokenizer* tokenizer, const MsSlice* texts, size_t num_texts,
                               uint32_t flags, MsEncoding* outs);
 /* Ids without a token contribute nothing. */
-int ms_tokenizer_decode(const MsTokenizer* tokenizer, const uint32_t* ids, size_t num_ids, int skip_special,
-                        MsText* out);
+int ms_tokenizer_decode(const MsTokenizer* tokenizer, const uint32_t* ids, size_t num_ids,
+                        int skip_special, MsText* out);
 /* The token as the vocabulary spells it; fails for an id without a token. */
 int ms_tokenizer_token(const MsTokenizer* tokenizer, uint32_t id, MsText* out);
 /* The bytes a token adds to the text; for MS_DECODER_BYTES. */
@@ -94,8 +99,10 @@ MsTemplate* ms_template_compile(MsSlice source);
 void ms_template_free(MsTemplate* chat_template);
 /* 1 if the template marks the assistant's text with {% generation %}. */
 int ms_template_has_generation(const MsTemplate* chat_template);
-/* Renders with the variables of a JSON object; strftime_now in the template shows now_unix_s in local time. */
-int ms_template_render(const MsTemplate* chat_template, MsSlice context, int64_t now_unix_s, MsRendered* out);
+/* Renders with the variables of a JSON object; strftime_now in the template shows now_unix_s in
+ * local time. */
+int ms_template_render(const MsTemplate* chat_template, MsSlice context, int64_t now_unix_s,
+                       MsRendered* out);
 
 #ifdef __cplusplus
 } /* extern "C" */

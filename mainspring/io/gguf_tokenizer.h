@@ -1,4 +1,5 @@
-// GgufTokenizer: the tokenizer that a GGUF file carries in its metadata (tokenizer.ggml.*), as plain data.
+// GgufTokenizer: the tokenizer that a GGUF file carries in its metadata (tokenizer.ggml.*), as
+// plain data.
 //
 // The one idea: io/ only reads and checks the fields; text/ turns them into a working tokenizer.
 #pragma once
@@ -16,7 +17,8 @@ class GgufFile;
 /// Fields keep GGUF's meaning. tokens, token_types and (if present) scores are equally long.
 struct GgufTokenizer {
   std::string model;  // "gpt2" (byte-level BPE), "llama" (SentencePiece BPE)
-  std::string pre;    // the pre-tokenizer's name, such as "smollm", "llama-bpe", "qwen2"; may be empty
+  std::string
+      pre;  // the pre-tokenizer's name, such as "smollm", "llama-bpe", "qwen2"; may be empty
   std::vector<std::string> tokens;
   /// 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
   std::vector<int32_t> token_types;
@@ -33,8 +35,8 @@ struct GgufTokenizer {
   std::string chat_template;  // empty: none
 };
 
-/// Errors: not found if the file has no tokenizer; invalid argument names a field whose type, length or
-/// token number is wrong.
+/// Errors: not found if the file has no tokenizer; invalid argument names a field whose type,
+/// length or token number is wrong.
 Result<GgufTokenizer> read_gguf_tokenizer(const GgufFile& file);
 
 }  // namespace mainspring
