@@ -1,0 +1,9 @@
+#include "mainspring/losses/losses.h"
+
+namespace mainspring {
+
+Tensor cross_entropy(const LossInputs& inputs) {
+  return reduce_sum(mul(scale(inputs.logprob, -1.0f), inputs.inputs[0]));
+}
+
+}  // namespace mainspring

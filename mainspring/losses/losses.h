@@ -1,0 +1,38 @@
+// Losses by name: per-token arithmetic over log-probabilities, summed.
+//
+// The one idea: a loss is one table row (losses.cc) and one function that traces it; it sums over picked
+// tokens, and the normaliser divides once in optim_step (docs/exactness.md, rule 13).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mainspring/base/status.h"
+#include "mainspring/tensor/tensor.h"
+
+namespace mainspring {
+
+/// What a loss sees: log-probabilities f32(picked) and its per-token inputs, f32(picked) each.
+struct LossInputs {
+  Tensor logprob;
+  std::vector<Tensor> inputs;  // in the order of LossInfo::inputs
+};
+
+struct LossInfo {
+  std::string_view name;
+  /// Per-token inputs by name; "weights" is Datum::weights, others come from Datum::inputs.
+  std::span<const std::string_view> inputs;
+  Tensor (*trace)(const LossInputs& inputs);  // f32(1), the sum
+};
+
+std::span<const LossInfo> loss_table();
+
+/// Errors: invalid argument with the nearest known name.
+Result<const LossInfo*> find_loss(std::string_view name);
+
+/// -sum_t weights_t * logprob_t.
+Tensor cross_entropy(const LossInputs& inputs);
+
+}  // namespace mainspring

@@ -1,0 +1,30 @@
+// The dense decoder: Llama, Qwen2 and Qwen3 as one function over a config. Says nothing of devices.
+#pragma once
+
+#include "mainspring/models/config.h"
+#include "mainspring/nn/layers.h"
+#include "mainspring/tensor/tensor.h"
+
+namespace mainspring {
+
+/// Names of the sources a traced decoder binds beside the model's parameters.
+inline constexpr const char* kTokensInput = "tokens";        // i32(rows)
+inline constexpr const char* kTargetsInput = "targets";      // i32(picked)
+inline constexpr const char* kRopeTableParam = "rope.table"; // f32(positions, c/2, 2)
+
+/// Tokens to the last norm's output at the picked rows. Each layer is one recomputation region.
+/// Shapes: result (picked, d). `rope_positions` is the length of the bound rope table.
+Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64_t rope_positions);
+
+/// The head's matrix: lm_head.weight, or the embedding when tied.  Shape (v, d).
+Tensor decoder_head(const nn::Params& params, const ModelConfig& config);
+
+/// Full names of the linears that LoRA may target, in forward order; `targets` are suffixes such as
+/// "q_proj" (empty: all seven). Errors: invalid argument with the nearest known suffix.
+Result<std::vector<std::string>> lora_modules(const ModelConfig& config,
+                                              const std::vector<std::string>& targets);
+
+/// (out, in) of a linear by its full module name. Precondition: it exists.
+std::pair<int64_t, int64_t> linear_shape(const ModelConfig& config, const std::string& module);
+
+}  // namespace mainspring
