@@ -1,7 +1,7 @@
 // Progress: what a person in front of the terminal sees of a run.
 //
-// The one idea: on a terminal one line that is rewritten in place, with the time left; elsewhere (a pipe, a
-// log file) plain lines at a modest rate. Messages scroll by above the live line.
+// The one idea: on a terminal one line that is rewritten in place, with the time left; elsewhere (a
+// pipe, a log file) plain lines at a modest rate. Messages scroll by above the live line.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ struct ProgressOptions {
   std::FILE* out = nullptr;  // null: stderr
   int is_terminal = -1;      // 1 or 0; -1: ask the system
   int64_t total_steps = 0;
-  int64_t first_step = 0;            // steps done before (resume): they do not count for the rate
-  double plain_interval_s = 10.0;    // between plain lines; the first and the last step are always shown
-  std::function<int64_t()> now_ns;   // monotonic; empty: the system's
+  int64_t first_step = 0;  // steps done before (resume): they do not count for the rate
+  double plain_interval_s =
+      10.0;  // between plain lines; the first and the last step are always shown
+  std::function<int64_t()> now_ns;  // monotonic; empty: the system's
 };
 
 /// Threads: one caller. Never fails: what cannot be written is dropped.

@@ -1,12 +1,14 @@
 // RunFolder: one training run as a folder that a person can open.
 //
-// The one idea: everything a run says about itself is appended to plain JSON lines and shown by one page:
+// The one idea: everything a run says about itself is appended to plain JSON lines and shown by one
+// page:
 //   run.json       the resolved recipe with the origin of each value, versions, seeds
 //   metrics.jsonl  one line per step     evals.jsonl   one line per evaluation
 //   events.jsonl   what happened, with time          samples/step-000010.jsonl
-//   checkpoints/   written by ckpt/      report.html   self-contained, rewritten while the run goes on
-// Each line is one write, so a kill leaves at most one broken last line, which is cut off on resume.
-// Not for sockets or terminals (progress.h). Design note: mainspring/run/README.md.
+//   checkpoints/   written by ckpt/      report.html   self-contained, rewritten while the run goes
+//   on
+// Each line is one write, so a kill leaves at most one broken last line, which is cut off on
+// resume. Not for sockets or terminals (progress.h). Design note: mainspring/run/README.md.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +37,14 @@ struct RunInfo {
   std::vector<RecipeValue> recipe;
   std::map<std::string, std::string> versions;  // "mainspring": "0.1.0", "compiler": ...
   std::map<std::string, uint64_t> seeds;
-  std::map<std::string, std::string> facts;  // "model", "isa", "threads", "trainable parameters", ...
+  std::map<std::string, std::string>
+      facts;  // "model", "isa", "threads", "trainable parameters", ...
   int64_t total_steps = 0;
 };
 
 /// One line of metrics.jsonl. Fields that are not finite become null.
 struct StepMetrics {
-  int64_t step = 0;  // the first is 1
+  int64_t step = 0;   // the first is 1
   double loss = 0.0;  // loss_sum / token_count
   double loss_sum = 0.0;
   double token_count = 0.0;  // of learned tokens, weighted
@@ -51,9 +54,10 @@ struct StepMetrics {
   double mfu = 0.0;
   double mfu_peak_flops = 0.0;  // per second, that mfu is a fraction of
   std::string mfu_formula;
-  std::map<std::string, double> seconds;  // time split: "data", "forward_backward", "optim_step", ...
+  std::map<std::string, double>
+      seconds;  // time split: "data", "forward_backward", "optim_step", ...
   int64_t peak_bytes = 0;
-  bool applied = true;  // false: not finite, the step was not applied
+  bool applied = true;                 // false: not finite, the step was not applied
   std::map<std::string, double> more;  // further numbers, written as fields
 };
 
@@ -92,15 +96,16 @@ struct RunFolderOptions {
   std::string dir;
   bool resume = false;
   double report_interval_s = 10.0;  // the page is rewritten at most so often while steps arrive
-  int64_t keep_points = 4096;       // per curve in memory and page; beyond, neighbours are merged
+  int64_t keep_points = 2048;       // per curve in memory and page; beyond, neighbours are merged
   std::function<int64_t()> now_ns;  // wall clock since 1970; empty: the system's
 };
 
 /// Threads: one caller.
 class RunFolder {
  public:
-  /// Makes the folder. With `resume` it may exist. Errors: already exists (without resume, if anything of a
-  /// run is in it); invalid argument if `dir` is a file; resource exhausted for a full disk.
+  /// Makes the folder. With `resume` it may exist. Errors: already exists (without resume, if
+  /// anything of a run is in it); invalid argument if `dir` is a file; resource exhausted for a
+  /// full disk.
   static Result<std::unique_ptr<RunFolder>> open(RunFolderOptions options);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -112,11 +117,12 @@ class RunFolder {
   /// Writes run.json (atomically; on resume the former one is kept as run.1.json, run.2.json ...).
   Status write_info(const RunInfo& info);
 
-  /// Cuts metrics, evals and samples after `step`, so that each step is there once when the run goes on
-  /// from it. A broken last line of any file goes too.
+  /// Cuts metrics, evals and samples after `step`, so that each step is there once when the run
+  /// goes on from it. A broken last line of any file goes too.
   Status truncate_after_step(int64_t step);
 
-  /// Appends. Errors: resource exhausted for a full disk; the run may go on. Precondition: steps increase.
+  /// Appends. Errors: resource exhausted for a full disk; the run may go on. Precondition: steps
+  /// increase.
   Status append_metrics(const StepMetrics& metrics);
   Status append_eval(const EvalMetrics& metrics);
   Status append_event(const RunEvent& event);

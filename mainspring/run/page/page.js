@@ -1,0 +1,477 @@
+"use strict";
+(function () {
+  const data = JSON.parse(document.getElementById("run-data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const make = (tag, className, text) => {
+    const element = document.createElement(tag);
+    if (className) element.className = className;
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+  const svgSpace = $("mark").namespaceURI;
+  const svg = (tag, attributes) => {
+    const element = document.createElementNS(svgSpace, tag);
+    for (const name in attributes) element.setAttribute(name, attributes[name]);
+    return element;
+  };
+  const memory = {  // survives the reload of a running page
+    get(key) { try { return sessionStorage.getItem("ms-" + key); } catch (e) { return null; } },
+    set(key, value) { try { sessionStorage.setItem("ms-" + key, value); } catch (e) { /* private mode */ } },
+  };
+
+  // ---- numbers for people -------------------------------------------------------------------------
+  const isNumber = (x) => typeof x === "number" && isFinite(x);
+  function short(x) {
+    if (!isNumber(x)) return "–";
+    const size = Math.abs(x);
+    if (size === 0) return "0";
+    if (size < 1e-3) return x.toExponential(2).replace(/\.?0+e/, "e");
+    if (size < 10) return String(+x.toPrecision(4));
+    if (size < 1000) return String(+x.toPrecision(4));
+    const units = ["", "k", "M", "G", "T", "P"];
+    const unit = Math.min(5, Math.floor(Math.log10(size) / 3));
+    return +(x / Math.pow(1000, unit)).toPrecision(3) + " " + units[unit];
+  }
+  const fixed = (x, digits) => (isNumber(x) ? x.toFixed(digits) : "–");
+  function bytes(x) {
+    if (!isNumber(x) || x <= 0) return "–";
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    const unit = Math.min(4, Math.floor(Math.log2(x) / 10));
+    return +(x / Math.pow(1024, unit)).toPrecision(3) + " " + units[unit];
+  }
+  function duration(seconds) {
+    if (!isNumber(seconds) || seconds < 0) return "–";
+    const s = Math.round(seconds);
+    if (s < 60) return s + " s";
+    if (s < 3600) return Math.floor(s / 60) + " min " + (s % 60) + " s";
+    if (s < 86400) return Math.floor(s / 3600) + " h " + Math.floor(s / 60 % 60) + " min";
+    return Math.floor(s / 86400) + " d " + Math.floor(s / 3600 % 24) + " h";
+  }
+  const localTime = (iso) => { const d = new Date(iso); return isNaN(d) ? iso : d.toLocaleString(); };
+
+  // ---- head -----------------------------------------------------------------------------------------
+  const last = data.last, total = data.info.total_steps;
+  $("title").textContent = data.info.title || "run";
+  $("subtitle").textContent = [data.info.facts.model, data.started && "started " + localTime(data.started)]
+      .filter(Boolean).join(" · ");
+  const running = data.state === "running";
+
+  function showState() {
+    const age = (Date.now() - data.written_ms) / 1000;
+    const silent = running && age > Math.max(120, 6 * data.refresh_s);
+    $("state").className = "pill " + (silent ? "silent" : data.state);
+    $("state").textContent = silent ? "no news for " + duration(age) : data.state;
+    $("footer").textContent = "Written " + new Date(data.written_ms).toLocaleString() +
+        (running ? ", " + duration(Math.max(0, age)) + " ago" : "") +
+        ". All numbers: metrics.jsonl, evals.jsonl, events.jsonl and samples/ beside this page.";
+  }
+  showState();
+  setInterval(showState, 1000);
+
+  const fraction = total > 0 ? Math.min(1, last.step / total) : 0;
+  $("fill").style.width = 100 * fraction + "%";
+  const progress = $("progress-text");
+  progress.append("step ", make("b", "", last.step.toLocaleString()));
+  if (total > 0) progress.append(" of " + total.toLocaleString() + " · " + Math.round(100 * fraction) + "%");
+  if (data.eta_s >= 0) progress.append(" · about ", make("b", "", duration(data.eta_s)), " left");
+  if (data.started) {
+    const elapsed = (data.written_ms - Date.parse(data.started)) / 1000;
+    if (elapsed >= 0) progress.append(" · " + duration(elapsed) + " since the start");
+  }
+
+  // ---- tiles ----------------------------------------------------------------------------------------
+  function tile(name, value, note, mood) {
+    const card = make("div", "card tile");
+    card.append(make("div", "name", name), make("div", "value", value),
+        make("div", "note" + (mood ? " " + mood : ""), note || "\u00a0"));
+    $("tiles").append(card);
+  }
+  function change(from, to) {
+    if (!isNumber(from) || !isNumber(to)) return [];
+    const delta = to - from;
+    return [(delta <= 0 ? "▼ " : "▲ ") + Math.abs(delta).toFixed(3) + " since " + from.toFixed(3),
+      delta < 0 ? "good" : ""];
+  }
+  tile("Training loss", fixed(last.loss, 4), ...(last.step > 1 ? change(data.first_loss, last.loss) : []));
+  if (data.evals.length) {
+    const values = data.evals.map((e) => e[1]);
+    tile("Held-out loss", fixed(values[values.length - 1], 4),
+        ...(values.length > 1 ? change(values[0], values[values.length - 1]) : ["at step " + data.evals[0][0]]));
+  }
+  tile("Tokens per second", short(last.tokens_per_s), short(data.learned_tokens) + " learned so far");
+  if (last.mfu > 0) {
+    tile("Of the hardware's peak", (100 * last.mfu).toFixed(1) + "%",
+        last.mfu_peak_flops > 0 ? "peak " + short(last.mfu_peak_flops) + "FLOP/s" : "");
+  }
+  tile("Gradient norm", short(last.grad_norm),
+      data.steps_not_applied ? data.steps_not_applied + " steps not applied" : "", data.steps_not_applied ? "bad" : "");
+  tile("Learning rate", short(last.lr), "");
+  if (last.peak_bytes > 0) tile("Peak memory", bytes(last.peak_bytes), "");
+
+  // ---- charts ---------------------------------------------------------------------------------------
+  const charts = [];
+  function niceTicks(low, high, count) {
+    const raw = (high - low) / Math.max(1, count);
+    const power = Math.pow(10, Math.floor(Math.log10(raw)));
+    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const ticks = [];
+    for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) ticks.push(+v.toPrecision(12));
+    return ticks;
+  }
+  function logTicks(low, high) {
+    let ticks = [];
+    for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); ++e) {
+      for (const m of [1, 2, 5]) ticks.push(m * Math.pow(10, e));
+    }
+    ticks = ticks.filter((v) => v >= low && v <= high);
+    return ticks.length > 7 ? ticks.filter((v) => Math.abs(Math.log10(v) % 1) < 1e-9) : ticks;
+  }
+  /// A running mean that a short spike does not hide under; only drawn for curves with many points.
+  function smooth(values) {
+    const out = [], keep = 0.9;
+    let mean = 0, weight = 0;
+    for (const v of values) {
+      if (isNumber(v)) { mean = keep * mean + (1 - keep) * v; weight = keep * weight + (1 - keep); }
+      out.push(weight > 0 ? mean / weight : null);
+    }
+    return out;
+  }
+  function nearest(steps, step) {
+    let low = 0, high = steps.length - 1;
+    while (high - low > 1) { const mid = (low + high) >> 1; if (steps[mid] <= step) low = mid; else high = mid; }
+    return Math.abs(steps[low] - step) <= Math.abs(steps[high] - step) ? low : high;
+  }
+
+  function chart(name, title, series, options) {
+    const card = document.querySelector('[data-chart="' + name + '"]');
+    const top = make("div", "top");
+    top.append(make("h2", "", title));
+    const keys = series.map((s) => {
+      const key = make("span", "key");
+      if (series.length > 1) {
+        const dot = make("i");
+        dot.style.background = "var(--" + s.color + ")";
+        key.append(dot, s.name + " ");
+      }
+      const value = make("b");
+      key.append(value);
+      top.append(key);
+      return value;
+    });
+    const at = make("span", "at");
+    top.append(at);
+    let log = memory.get("log-" + name) === "1";
+    if (options.log) {
+      const button = make("button", "log", "log");
+      button.type = "button";
+      button.setAttribute("aria-pressed", String(log));
+      button.onclick = () => {
+        log = !log;
+        memory.set("log-" + name, log ? "1" : "0");
+        button.setAttribute("aria-pressed", String(log));
+        draw();
+      };
+      top.append(button);
+    }
+    const box = make("div");
+    card.append(top, box);
+    const drawn = series.filter((s) => s.steps.length > 0);
+    let place = null;  // maps for the cross, set by draw
+
+    function draw() {
+      box.replaceChildren();
+      if (!drawn.length) { box.append(make("div", "empty", "nothing yet")); return; }
+      const width = Math.max(260, box.clientWidth), height = options.height;
+      const left = 52, right = 10, bottom = 24, topPad = 8;
+      let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity, positive = Infinity;
+      for (const s of drawn) {
+        x0 = Math.min(x0, s.steps[0]);
+        x1 = Math.max(x1, s.steps[s.steps.length - 1]);
+        for (const list of [s.mean, s.min || [], s.max || []]) {
+          for (const v of list) {
+            if (!isNumber(v)) continue;
+            y0 = Math.min(y0, v); y1 = Math.max(y1, v);
+            if (v > 0) positive = Math.min(positive, v);
+          }
+        }
+      }
+      if (!isFinite(y0)) { box.append(make("div", "empty", "no finite values")); return; }
+      if (x1 === x0) { x0 -= 1; x1 += 1; }
+      const useLog = log && isFinite(positive);
+      if (useLog) {
+        y0 = Math.max(positive, y0) / 1.08; y1 *= 1.08;
+      } else {
+        if (options.zero) y0 = Math.min(0, y0);
+        const pad = (y1 - y0) * 0.06 || Math.abs(y1) * 0.1 || 1;
+        y1 += pad;
+        if (!(options.zero && y0 === 0)) y0 -= pad;
+      }
+      const X = (step) => left + (step - x0) / (x1 - x0) * (width - left - right);
+      const Y = useLog
+        ? (v) => topPad + (Math.log(y1) - Math.log(Math.max(v, y0))) / (Math.log(y1) - Math.log(y0)) * (height - topPad - bottom)
+        : (v) => topPad + (y1 - v) / (y1 - y0) * (height - topPad - bottom);
+      const root = svg("svg", {viewBox: "0 0 " + width + " " + height, height: height, role: "img", tabindex: "0",
+        "aria-label": title + ": " + drawn.map((s) => s.name + " " + short(s.mean[s.mean.length - 1])).join(", ")});
+      for (const v of useLog ? logTicks(y0, y1) : niceTicks(y0, y1, height > 230 ? 5 : 4)) {
+        const y = Y(v);
+        root.append(svg("line", {class: "grid", x1: left, x2: width - right, y1: y, y2: y}));
+        const label = svg("text", {x: left - 8, y: y + 4, "text-anchor": "end"});
+        label.textContent = short(v);
+        root.append(label);
+      }
+      for (const v of niceTicks(x0, x1, Math.floor(width / 110))) {
+        if (v !== Math.round(v) || v < 0) continue;
+        const label = svg("text", {x: Math.min(width - right - 4, Math.max(left + 4, X(v))), y: height - 6, "text-anchor": "middle"});
+        label.textContent = v.toLocaleString();
+        root.append(label);
+      }
+      const line = (s, values) => {
+        let path = "", pen = false;
+        values.forEach((v, i) => {
+          if (!isNumber(v)) { pen = false; return; }
+          path += (pen ? "L" : "M") + X(s.steps[i]).toFixed(1) + " " + Y(v).toFixed(1);
+          pen = true;
+        });
+        return path;
+      };
+      for (const s of drawn) {
+        const color = "var(--" + s.color + ")";
+        if (s.max) {
+          const up = s.max.map((v, i) => X(s.steps[i]).toFixed(1) + " " + Y(v).toFixed(1));
+          const down = s.min.map((v, i) => X(s.steps[i]).toFixed(1) + " " + Y(v).toFixed(1)).reverse();
+          root.append(svg("path", {d: "M" + up.concat(down).join("L") + "Z", fill: color, opacity: 0.14}));
+        }
+        const calm = options.smooth && s.color === "train" && s.mean.length >= 40;
+        root.append(svg("path", {d: line(s, s.mean), fill: "none", stroke: color, "stroke-linejoin": "round",
+          "stroke-width": calm ? 1 : 1.8, opacity: calm ? 0.35 : 1}));
+        if (calm) root.append(svg("path", {d: line(s, smooth(s.mean)), fill: "none", stroke: color, "stroke-width": 2,
+          "stroke-linejoin": "round"}));
+        if (s.dots || s.steps.length === 1) {
+          s.steps.forEach((step, i) => {
+            if (isNumber(s.mean[i])) root.append(svg("circle", {cx: X(step), cy: Y(s.mean[i]), r: 3, fill: color}));
+          });
+        }
+      }
+      const cross = svg("g", {});
+      root.append(cross);
+      box.append(root);
+      place = {X, Y, cross, height, bottom, topPad};
+      const stepAt = (event) => {
+        const rect = root.getBoundingClientRect();
+        return x0 + ((event.clientX - rect.left) * width / rect.width - left) / (width - left - right) * (x1 - x0);
+      };
+      root.addEventListener("pointermove", (event) => point(stepAt(event)));
+      root.addEventListener("pointerdown", (event) => point(stepAt(event)));
+      root.addEventListener("pointerleave", () => point(null));
+      root.addEventListener("blur", () => point(null));
+      root.addEventListener("keydown", (event) => {
+        const move = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+        if (!move) return;
+        event.preventDefault();
+        const steps = drawn[0].steps;
+        const from = shown === null ? steps.length - 1 : nearest(steps, shown);
+        point(steps[Math.min(steps.length - 1, Math.max(0, from + move))]);
+      });
+      show(shown);
+    }
+
+    function show(step) {
+      series.forEach((s, i) => {
+        const index = s.steps.length ? (step === null ? s.steps.length - 1 : nearest(s.steps, step)) : -1;
+        keys[i].textContent = index < 0 ? "–" : short(s.mean[index]);
+      });
+      if (!place || !drawn.length) return;
+      place.cross.replaceChildren();
+      at.textContent = "";
+      if (step === null) return;
+      const first = drawn[0].steps[nearest(drawn[0].steps, step)];
+      at.textContent = "step " + first.toLocaleString();
+      const x = place.X(first);
+      place.cross.append(svg("line", {class: "cross", x1: x, x2: x, y1: place.topPad, y2: place.height - place.bottom}));
+      for (const s of drawn) {
+        const i = nearest(s.steps, step);
+        if (!isNumber(s.mean[i])) continue;
+        place.cross.append(svg("circle", {cx: place.X(s.steps[i]), cy: place.Y(s.mean[i]), r: 4, fill: "var(--" + s.color + ")",
+          stroke: "var(--card)", "stroke-width": 1.5}));
+      }
+    }
+    charts.push({draw, show});
+    draw();
+  }
+
+  let shown = null;  // the step that all charts point at
+  function point(step) {
+    shown = step;
+    for (const c of charts) c.show(step);
+  }
+  const curve = (name, label, color) => Object.assign({name: label, color: color, steps: [], mean: []}, data.curves[name]);
+  const evals = {name: "held-out", color: "held", dots: data.evals.length <= 60,
+    steps: data.evals.map((e) => e[0]), mean: data.evals.map((e) => e[1])};
+  chart("loss", "Loss", evals.steps.length ? [curve("loss", "training", "train"), evals] : [curve("loss", "training", "train")],
+      {height: 300, log: true, smooth: true});
+  chart("grad_norm", "Gradient norm", [curve("grad_norm", "gradient norm", "train")], {height: 180, log: true, zero: true, smooth: true});
+  chart("lr", "Learning rate", [curve("lr", "learning rate", "train")], {height: 180, zero: true});
+  chart("tokens_per_s", "Tokens per second", [curve("tokens_per_s", "tokens/s", "train")], {height: 180, zero: true});
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;  // a phone's address bar changes only the height
+    width = window.innerWidth;
+    for (const c of charts) c.draw();
+  });
+
+  // ---- time split -----------------------------------------------------------------------------------
+  (function () {
+    const card = $("split");
+    card.append(make("h2", "", "Where the last step's time went"));
+    const parts = Object.entries(last.seconds || {}).filter((p) => p[1] > 0).sort((a, b) => b[1] - a[1]);
+    const sum = parts.reduce((s, p) => s + p[1], 0);
+    if (!sum) { card.append(make("p", "hint", "nothing yet")); return; }
+    const bar = make("div", "bar"), legend = make("div", "legend");
+    parts.forEach(([name, seconds], i) => {
+      const color = "color-mix(in srgb, var(--" + (i === 0 ? "train" : "held") + ") " + (i === 0 ? 100 : Math.max(25, 110 - 25 * i)) + "%, var(--soft))";
+      const piece = make("div"), dot = make("i");
+      piece.style.cssText = "flex:" + seconds / sum + " 0 0;background:" + color;
+      piece.title = name;
+      dot.style.background = color;
+      bar.append(piece);
+      legend.append(dot, make("span", "", name.replace(/_/g, " ")),
+          make("span", "num", seconds < 1 ? (1000 * seconds).toFixed(1) + " ms" : seconds.toFixed(2) + " s"),
+          make("span", "num", (100 * seconds / sum).toFixed(1) + "%"));
+    });
+    card.append(bar, legend);
+    if (last.mfu_formula) {
+      const note = make("p", "hint", "MFU: " + last.mfu_formula);
+      note.style.marginTop = "10px";
+      card.append(note);
+    }
+  })();
+
+  // ---- samples --------------------------------------------------------------------------------------
+  function tokens(pieces) {
+    const box = make("div", "text");
+    for (const [text, learned, logprob] of pieces) {
+      const token = make("span", learned ? "l" : "");
+      if (isNumber(logprob)) {
+        token.title = "log-probability " + logprob.toFixed(3) + " (" + (100 * Math.exp(logprob)).toFixed(1) + "%)";
+        if (learned && logprob < -3) token.classList.add("odd");
+      }
+      text.split("\n").forEach((part, i) => {
+        if (i) token.append(make("span", "nl", "↵"), "\n");
+        token.append(part);
+      });
+      box.append(token);
+    }
+    return box;
+  }
+  const tabs = {
+    generated: ["Answers", "What the model writes when asked; its own words are ", "written by the model"],
+    train: ["Training rows", "Rows as the model sees them; what is learned is ", "coloured"],
+  };
+  function showSamples(kind) {
+    memory.set("tab", kind);
+    for (const button of $("sample-tabs").children) button.setAttribute("aria-selected", String(button.dataset.kind === kind));
+    $("sample-hint").replaceChildren(tabs[kind][1], make("span", "swatch", tabs[kind][2]), ".");
+    const groups = new Map();
+    for (const sample of data.samples) {
+      if ((sample.kind === "generated" ? "generated" : "train") !== kind) continue;
+      if (!groups.has(sample.title)) groups.set(sample.title, []);
+      groups.get(sample.title).push(sample);
+    }
+    const boxes = [];
+    groups.forEach((list, title) => {
+      const details = make("details", "card sample"), summary = make("summary");
+      const steps = list.map((s) => s.step);
+      summary.append(make("b", "", title || "sample"), make("span", "", steps.length > 1
+        ? "steps " + steps.join(", ") : "step " + steps[0]));
+      details.append(summary);
+      for (const sample of list) {
+        if (list.length > 1) details.append(make("p", "gen", "step " + sample.step));
+        details.append(tokens(sample.pieces));
+      }
+      boxes.push(details);
+    });
+    if (kind === "train") boxes.reverse();  // newest first
+    boxes.slice(0, 2).forEach((box) => { box.open = true; });
+    $("samples").replaceChildren(...boxes);
+  }
+  const kinds = ["generated", "train"].filter((kind) => data.samples.some((s) => (s.kind === "generated") === (kind === "generated")));
+  if (kinds.length) {
+    $("samples-section").hidden = false;
+    for (const kind of kinds) {
+      const button = make("button", "", tabs[kind][0]);
+      button.type = "button";
+      button.dataset.kind = kind;
+      button.setAttribute("role", "tab");
+      button.onclick = () => showSamples(kind);
+      $("sample-tabs").append(button);
+    }
+    showSamples(kinds.includes(memory.get("tab")) ? memory.get("tab") : kinds[0]);
+  }
+
+  // ---- recipe, facts, events ------------------------------------------------------------------------
+  const plain = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+  const recipe = $("recipe").tBodies[0];
+  for (const key in data.info.recipe) {
+    const row = recipe.insertRow(), item = data.info.recipe[key];
+    row.insertCell().textContent = key;
+    row.insertCell().textContent = plain(item.value);
+    const origin = row.insertCell();
+    origin.className = "origin";
+    origin.append(make("span", "tag" + (item.origin === "default" ? "" : " set"), item.origin));
+  }
+  $("recipe-filter").addEventListener("input", (event) => {
+    const wanted = event.target.value.trim().toLowerCase();
+    for (const row of recipe.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  const facts = $("facts").tBodies[0];
+  for (const [group, suffix] of [["facts", ""], ["seeds", " seed"], ["versions", ""]]) {
+    for (const key in data.info[group]) {
+      const row = facts.insertRow();
+      row.insertCell().textContent = key + suffix;
+      row.insertCell().textContent = plain(data.info[group][key]);
+    }
+  }
+  const events = data.events.slice().reverse();
+  for (const event of events) {
+    const item = make("li", event.kind);
+    item.append(make("span", "kind", event.kind), " ", event.message);
+    item.append(make("div", "when", "step " + event.step + " · " + localTime(event.time)));
+    $("events").append(item);
+  }
+  if (!events.length) $("events").append(make("li", "", "none yet"));
+
+  // ---- theme and refresh ----------------------------------------------------------------------------
+  const wantsDark = window.matchMedia("(prefers-color-scheme: dark)");
+  function setTheme() {
+    let theme = null;
+    try { theme = localStorage.getItem("ms-theme"); } catch (e) { /* private mode */ }
+    const dark = theme ? theme === "dark" : wantsDark.matches;
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    $("theme").textContent = dark ? "☀ light" : "☾ dark";
+  }
+  $("theme").onclick = () => {
+    const dark = document.documentElement.dataset.theme === "dark";
+    try { localStorage.setItem("ms-theme", dark ? "light" : "dark"); } catch (e) { /* private mode */ }
+    setTheme();
+  };
+  wantsDark.addEventListener("change", setTheme);
+  setTheme();
+
+  if (running) {
+    const button = $("pause");
+    let paused = memory.get("paused") === "1";
+    const label = () => { button.textContent = paused ? "▶ follow" : "❚❚ hold"; button.title = paused
+      ? "Reload the page as the run goes on" : "Stop reloading the page"; };
+    button.hidden = false;
+    button.onclick = () => { paused = !paused; memory.set("paused", paused ? "1" : "0"); label(); };
+    label();
+    const y = memory.get("scroll");
+    if (y !== null) window.scrollTo(0, Number(y));
+    setInterval(() => {
+      const selecting = String(window.getSelection()).length > 0;
+      if (paused || document.hidden || selecting || shown !== null) return;
+      memory.set("scroll", String(window.scrollY));
+      location.reload();
+    }, 1000 * Math.max(3, data.refresh_s));
+  }
+})();
