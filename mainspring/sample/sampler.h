@@ -1,0 +1,155 @@
+// Sampler: many requests, one batch: continuous batching over a paged key/value cache.
+//
+// The one idea: every running sample is "tokens so far, of which the first num_cached are in its pages";
+// a step computes the next rows of some of them. A prompt chunk, a decode step and the recomputation of a
+// preempted sample are the same thing, and by docs/exactness.md (rules 7, 18, 19) none of batch
+// composition, order of arrival, chunking, prefix sharing and preemption changes a bit of a result.
+// Not for tokenizers or files: prompts are token numbers, text comes through TextStream.
+// Threads: one caller. Design note: mainspring/sample/README.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mainspring/base/status.h"
+#include "mainspring/exec/executor.h"
+#include "mainspring/sample/forward_model.h"
+#include "mainspring/sample/sampling_params.h"
+
+namespace mainspring {
+
+/// Turns one sample's tokens into text.
+class TextStream {
+ public:
+  virtual ~TextStream() = default;
+  /// The text that is certain after one more token: whole characters only, maybe none.
+  virtual std::string push(int32_t token) = 0;
+  /// What was held back.
+  virtual std::string finish() = 0;
+};
+
+using MakeTextStream = std::function<std::unique_ptr<TextStream>()>;
+
+/// How the sampler computes; nothing here changes a bit of a result except `run_seed` for requests
+/// without a seed.
+struct SamplerOptions {
+  int32_t max_batch = 64;          // samples that run at once
+  int32_t max_rows = 512;          // rows of one step; longer prompts are computed in chunks
+  int64_t max_sequence_tokens = 0; // prompt and reply; 0: the model's context length
+  /// Size of the cache in pages of kPageTokens positions; 0: what max_batch sequences of 1,024 tokens or
+  /// one of max_sequence_tokens need.
+  int32_t cache_pages = 0;
+  bool share_prefixes = true;
+  uint64_t run_seed = 0;
+  /// Empty: no text, and stop strings are refused.
+  MakeTextStream make_text;
+};
+
+struct SampleRequest {
+  std::vector<int32_t> prompt;  // at least one token
+  SamplingParams params;
+  int32_t adapter = kBaseOnly;  // index into ForwardModel::adapters
+  /// Names the request for the seed drawn when params.seed is missing (a row's number in its file).
+  /// -1: the count of requests before it.
+  int64_t place = -1;
+
+  static constexpr int32_t kBaseOnly = -1;
+};
+
+enum class StopReason {
+  kMaxTokens,   // "max_tokens"
+  kStopToken,   // "stop_token"; the token is the last of `tokens` and adds no text
+  kStopString,  // "stop_string"; `tokens` end with the token that completed it
+  kContext,     // "context": max_sequence_tokens are used up
+  kCancelled,   // "cancelled"
+};
+std::string_view stop_reason_name(StopReason reason);
+
+/// An alternative at one place, by raw log-probability.
+struct TopLogprob {
+  int32_t token = 0;
+  float raw_logprob = 0.0f;
+};
+
+/// One finished sample. logprobs, raw_logprobs and kept are as long as tokens.
+struct SampleResult {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;      // under the law sampled from; 0 when greedy
+  std::vector<float> raw_logprobs;  // under the model's own law: the trainer's log-probability, bit for bit
+  /// Size of the set the token was chosen from. Every processor keeps a prefix of the order (logit
+  /// descending, id ascending), so the size and the logits rebuild the set (rule 20).
+  std::vector<int32_t> kept;
+  std::vector<std::vector<TopLogprob>> top_logprobs;  // per token, if asked for: best first
+  std::string text;
+  StopReason stop_reason = StopReason::kMaxTokens;
+  uint64_t seed = 0;
+  uint64_t weight_version = 0;
+  /// Of each prompt token given those before it, if asked for; entry 0 is NaN (nothing predicts it).
+  /// Filled in every sample of the request.
+  std::vector<float> prompt_logprobs;
+};
+
+/// What one step did for one sample: a token, the end, or both.
+struct SampleEvent {
+  int64_t request = 0;
+  int32_t sample = 0;    // 0 <= sample < n
+  int32_t token = -1;    // -1: none (a sample that ended without one)
+  std::string text;      // further text that no stop string can take back
+  std::optional<SampleResult> result;  // set once, when the sample ends
+};
+
+/// Counts since creation, for logs and tests.
+struct SamplerStats {
+  int64_t steps = 0;
+  int64_t rows = 0;             // computed
+  int64_t sampled_tokens = 0;
+  int64_t shared_tokens = 0;    // prompt positions taken from the cache
+  int64_t preemptions = 0;
+  int64_t run_ns = 0;           // inside the executor
+  int64_t choose_ns = 0;        // logits to tokens
+  int64_t step_ns = 0;          // all of step()
+};
+
+class Sampler {
+ public:
+  /// `executor` and the model's parameters outlive the sampler. Errors: resource exhausted if cache or
+  /// arena cannot be had; invalid argument for adapters that do not match the model.
+  static Result<std::unique_ptr<Sampler>> create(Executor& executor, ForwardModel model,
+                                                 SamplerOptions options);
+  virtual ~Sampler() = default;
+
+  /// Queues a request and returns its number. A request that fits an empty cache never fails later, only
+  /// waits. Errors: invalid argument for bad parameters, an empty or too long prompt, tokens outside the
+  /// vocabulary or an unknown adapter; resource exhausted, with numbers, if prompt and max_tokens can
+  /// never fit the cache.
+  virtual Result<int64_t> submit(SampleRequest request) = 0;
+
+  /// Ends all samples of a request; their results come with the next step (kCancelled).
+  virtual void cancel(int64_t request) = 0;
+
+  /// Computes one batch. Events are grouped by sample, not ordered between samples.
+  virtual std::vector<SampleEvent> step() = 0;
+  virtual bool is_idle() const = 0;
+
+  /// Steps until idle. results[i] are the samples of requests[i].
+  /// Errors: those of submit, before anything runs, with "request i: ".
+  Result<std::vector<std::vector<SampleResult>>> run(std::vector<SampleRequest> requests);
+
+  /// Tells that the weights of `adapter` (kBaseOnly: of the base, so of all) were changed in place:
+  /// cached prefixes computed with them are forgotten. Errors: failed precondition unless idle.
+  virtual Status set_weight_version(int32_t adapter, uint64_t version) = 0;
+
+  virtual const SamplerOptions& options() const = 0;  // with the 0s resolved
+  virtual const SamplerStats& stats() const = 0;
+};
+
+/// The seed of a request without one: a function of the run's seed and the place, below 2^53 so that
+/// every JSON reader keeps it.
+uint64_t draw_seed(uint64_t run_seed, int64_t place);
+
+}  // namespace mainspring
