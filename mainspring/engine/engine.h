@@ -18,23 +18,22 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/batch/datum.h"
+#include "mainspring/exec/executor.h"
 #include "mainspring/ir/dtype.h"
 #include "mainspring/models/loaded_model.h"
+#include "mainspring/nn/layers.h"
+#include "mainspring/weights/parameter_set.h"
 #include "mainspring/weights/stored_tensor.h"
 
 namespace mainspring {
 
-enum class Recompute { kNone, kSelective, kFull };
-
 /// How the engine computes; nothing here changes a bit except `compute`.
 struct EngineOptions {
-  DType compute = DType::kBF16;    // kBF16 or kF32
-  int num_threads = 0;             // 0: all cores of the container
-  std::string isa;                 // "", scalar, avx2, avx512, avx512bf16
+  DType compute = DType::kBF16;      // kBF16 or kF32
   int64_t max_micro_batch_rows = 0;  // 0: from memory
   int64_t max_sequence_tokens = 0;   // longest datum; 0: the model's context length
-  Recompute recompute = Recompute::kNone;
-  std::vector<std::string> disabled_passes;
+  PassOptions passes;                // recomputation policy, passes switched off
+  bool transient_packs = false;      // quantised weights are unpacked at every use (QLoRA)
 };
 
 /// A trainable part of the model.
@@ -77,15 +76,22 @@ inline constexpr ModelId kBaseModel = 0;
 
 class Engine {
  public:
-  /// Loads nothing itself: `model` comes from models/. Errors: failed precondition for an unsupported
-  /// --isa; resource exhausted if the weights do not fit the container's memory.
+  /// Loads nothing itself: `model` comes from models/, `executor` (which outlives the engine and decides
+  /// threads and instruction set) from the caller. Errors: resource exhausted if the plan does not fit.
   static Result<std::unique_ptr<Engine>> create(std::shared_ptr<const LoadedModel> model,
-                                                const EngineOptions& options);
+                                                Executor& executor, const EngineOptions& options);
   virtual ~Engine() = default;
 
   virtual const LoadedModel& model() const = 0;
   virtual const EngineOptions& options() const = 0;  // with the 0s resolved
-  virtual std::string_view isa() const = 0;
+  virtual Executor& executor() = 0;
+  /// The base's buffers, and an adapter's or full model's, for a sampler to share.
+  virtual const ParameterSet& base_parameters() const = 0;
+  virtual Result<const ParameterSet*> parameters(ModelId id) const = 0;
+  /// The adapter's modules as the graph sees them (slot 0). Errors: invalid argument if `id` is no adapter.
+  virtual Result<nn::AdapterSpec> adapter_spec(ModelId id) const = 0;
+  /// f32(positions, c/2, 2), shared.
+  virtual std::shared_ptr<Buffer> rope_table() const = 0;
 
   /// Adds a LoRA adapter, or the full set of weights as f32 masters. Both start with empty gradients.
   virtual Result<ModelId> add_lora(const LoraOptions& options) = 0;

@@ -15,6 +15,7 @@
 #include "mainspring/batch/row_table.h"
 #include "mainspring/exec/kv_view.h"
 #include "mainspring/ir/graph.h"
+#include "mainspring/ir/passes/pass.h"
 
 namespace mainspring {
 
@@ -43,7 +44,7 @@ struct BorrowedTensor {
 
 struct CompileOptions {
   RowCounts capacity;
-  std::vector<std::string> disabled_passes;
+  PassOptions passes;
   /// Derived weight layouts are remade at every use instead of kept: less memory, slower (QLoRA).
   bool transient_packs = false;
 };
@@ -83,7 +84,7 @@ class Executable {
   };
   virtual void run(const RunArgs& args) = 0;
 
-  /// A graph output's bytes, valid until the next run.
+  /// A graph output's bytes, valid until the next run of any executable of the same executor.
   virtual const void* output(std::string_view name) const = 0;
 
   virtual const PlanReport& report() const = 0;

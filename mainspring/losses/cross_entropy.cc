@@ -3,7 +3,7 @@
 namespace mainspring {
 
 Tensor cross_entropy(const LossInputs& inputs) {
-  return reduce_sum(mul(scale(inputs.logprob, -1.0f), inputs.inputs[0]));
+  return mul(scale(inputs.logprob, -1.0f), inputs.inputs[0]);
 }
 
 }  // namespace mainspring

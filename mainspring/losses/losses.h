@@ -1,7 +1,7 @@
 // Losses by name: per-token arithmetic over log-probabilities, summed.
 //
-// The one idea: a loss is one table row (losses.cc) and one function that traces it; it sums over picked
-// tokens, and the normaliser divides once in optim_step (docs/exactness.md, rule 13).
+// The one idea: a loss is one table row (losses.cc) and one function that traces its per-token part; the
+// engine sums over tokens, and the normaliser divides once in optim_step (docs/exactness.md, rule 13).
 #pragma once
 
 #include <span>
@@ -24,7 +24,7 @@ struct LossInfo {
   std::string_view name;
   /// Per-token inputs by name; "weights" is Datum::weights, others come from Datum::inputs.
   std::span<const std::string_view> inputs;
-  Tensor (*trace)(const LossInputs& inputs);  // f32(1), the sum
+  Tensor (*trace)(const LossInputs& inputs);  // the loss of each token, f32(picked)
 };
 
 std::span<const LossInfo> loss_table();
@@ -32,7 +32,7 @@ std::span<const LossInfo> loss_table();
 /// Errors: invalid argument with the nearest known name.
 Result<const LossInfo*> find_loss(std::string_view name);
 
-/// -sum_t weights_t * logprob_t.
+/// Per token: -weights_t * logprob_t.
 Tensor cross_entropy(const LossInputs& inputs);
 
 }  // namespace mainspring

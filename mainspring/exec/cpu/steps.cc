@@ -1,0 +1,294 @@
+#include "mainspring/exec/cpu/steps.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "mainspring/ir/op_table.h"
+
+namespace mainspring::cpu {
+namespace {
+
+// f32 ops on per-token values use the f32 kernels whatever the compute dtype is.
+Context context_for(const RunState& run, DType dtype) {
+  Context context = run.context;
+  context.compute = dtype;
+  return context;
+}
+
+Step make_attention(StepBuilder& b, const Node& node) {
+  const auto& a = std::get<AttentionAttrs>(node.attrs);
+  const AttentionShape shape{a.query_heads, a.kv_heads, a.head_width, a.scale, a.window};
+  b.want_scratch(attention_forward_scratch_bytes(b.context(), shape, b.capacity().rows));
+  return [in = node.inputs, out = node.outputs, shape, layer = a.layer](RunState& run) {
+    attention_forward(run.context, shape, run.counts.rows, run.at(in[0]), run.at(in[1]), run.at(in[2]),
+                      run.at(out[0]), run.at<float>(out[1]), *run.table, run.kv, layer, run.scratch);
+  };
+}
+
+Step make_attention_grad(StepBuilder& b, const Node& node) {
+  const auto& a = std::get<AttentionAttrs>(node.attrs);
+  const AttentionShape shape{a.query_heads, a.kv_heads, a.head_width, a.scale, a.window};
+  b.want_scratch(attention_grad_scratch_bytes(b.context(), shape, b.capacity().rows));
+  return [in = node.inputs, out = node.outputs, shape](RunState& run) {
+    attention_grad(run.context, shape, run.counts.rows, run.at(in[0]), run.at(in[1]), run.at(in[2]),
+                   run.at(in[3]), run.at<float>(in[4]), run.at(in[5]), run.at(out[0]), run.at(out[1]),
+                   run.at(out[2]), *run.table, run.scratch);
+  };
+}
+
+int64_t rows_of(const RunState& run, int64_t dim) {
+  return dim == kPicked ? run.counts.picked : run.counts.rows;
+}
+
+Step make_rms_norm(StepBuilder& b, const Node& node) {
+  const auto& a = std::get<NormAttrs>(node.attrs);
+  const size_t w = b.need(node.inputs[1], Layout::kVector);
+  const int64_t first = b.dim(node.inputs[0], 0);
+  const int64_t width = b.dim(node.inputs[0], 1);
+  return [in = node.inputs, out = node.outputs, a, w, first, width](RunState& run) {
+    rms_norm_forward(run.context, rows_of(run, first), width, a.width, a.eps, run.at(in[0]),
+                     run.layout(w), run.at(out[0]));
+  };
+}
+
+Step make_rms_norm_grad(StepBuilder& b, const Node& node) {
+  const auto& a = std::get<NormAttrs>(node.attrs);
+  const size_t w = b.need(node.inputs[1], Layout::kVector);
+  const int64_t first = b.dim(node.inputs[0], 0);
+  const int64_t width = b.dim(node.inputs[0], 1);
+  return [in = node.inputs, out = node.outputs, a, w, first, width](RunState& run) {
+    float* acc = in.size() > 3 ? run.at<float>(in[3]) : nullptr;
+    const RowTable& table = first == kPicked ? *run.pick_table : *run.table;
+    rms_norm_grad(run.context, rows_of(run, first), width, a.width, a.eps, run.at(in[0]),
+                  run.layout(w), run.at(in[2]), run.at(out[0]), acc, table);
+  };
+}
+
+Step make_rope(StepBuilder&, const Node& node) {
+  const auto& a = std::get<RopeAttrs>(node.attrs);
+  return [in = node.inputs, out = node.outputs, a](RunState& run) {
+    rope(run.context, run.counts.rows, a.heads, a.head_width, run.at<float>(in[1]), a.inverse,
+         run.at(in[0]), run.at(out[0]), *run.table);
+  };
+}
+
+Step make_elementwise(StepBuilder& b, const Node& node) {
+  const ValueType type = b.type(node.inputs[0]);
+  const auto& in = node.inputs;
+  const auto& out = node.outputs;
+  switch (node.op) {
+    case OpKind::kSilu:
+      return [in, out, type](RunState& run) {
+        silu_forward(context_for(run, type.dtype), type.shape.num_elements(run.counts), run.at(in[0]),
+                     run.at(out[0]));
+      };
+    case OpKind::kSiluGrad:
+      return [in, out, type](RunState& run) {
+        silu_grad(context_for(run, type.dtype), type.shape.num_elements(run.counts), run.at(in[0]),
+                  run.at(in[1]), run.at(out[0]));
+      };
+    case OpKind::kMul:
+      return [in, out, type](RunState& run) {
+        multiply(context_for(run, type.dtype), type.shape.num_elements(run.counts), run.at(in[0]),
+                 run.at(in[1]), run.at(out[0]));
+      };
+    case OpKind::kSiluMul:
+      return [in, out, type](RunState& run) {
+        silu_mul_forward(run.context, type.shape.num_elements(run.counts), run.at(in[0]),
+                         run.at(in[1]), run.at(out[0]));
+      };
+    case OpKind::kSiluMulGrad:
+      return [in, out, type](RunState& run) {
+        silu_mul_grad(run.context, type.shape.num_elements(run.counts), run.at(in[0]), run.at(in[1]),
+                      run.at(in[2]), run.at(out[0]), run.at(out[1]));
+      };
+    default:
+      return {};
+  }
+}
+
+Step make_add(StepBuilder& b, const Node& node) {
+  const ValueType type = b.type(node.inputs[0]);
+  return [in = node.inputs, out = node.outputs, type,
+          terms = std::vector<const void*>(node.inputs.size())](RunState& run) mutable {
+    for (size_t i = 0; i < in.size(); ++i) terms[i] = run.at(in[i]);
+    add_many(context_for(run, type.dtype), type.shape.num_elements(run.counts), terms, run.at(out[0]));
+  };
+}
+
+// Per-token f32 arithmetic of losses: a few elements, on the calling thread.
+Step make_token_math(StepBuilder& b, const Node& node) {
+  const ValueType type = b.type(node.outputs[0]);
+  const ValueType input = node.inputs.empty() ? type : b.type(node.inputs[0]);
+  const auto& in = node.inputs;
+  const auto& out = node.outputs;
+  if (node.op == OpKind::kFill) {
+    return [out, type, value = std::get<ScalarAttrs>(node.attrs).value](RunState& run) {
+      float* y = run.at<float>(out[0]);
+      std::fill(y, y + type.shape.num_elements(run.counts), value);
+    };
+  }
+  if (node.op == OpKind::kScale) {
+    return [in, out, type, factor = std::get<ScalarAttrs>(node.attrs).value](RunState& run) {
+      ComputeScope scope;
+      const float* x = run.at<float>(in[0]);
+      float* y = run.at<float>(out[0]);
+      const int64_t n = type.shape.num_elements(run.counts);
+      for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+    };
+  }
+  return [in, out, input](RunState& run) {  // kReduceSum: 16 lanes, then halves
+    ComputeScope scope;
+    const float* x = run.at<float>(in[0]);
+    const int64_t n = input.shape.num_elements(run.counts);
+    float lanes[16] = {};
+    for (int64_t i = 0; i < n; ++i) lanes[i % 16] += x[i];
+    for (int half = 8; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    run.at<float>(out[0])[0] = lanes[0] + 0.0f;
+  };
+}
+
+Step make_embedding(StepBuilder&, const Node& node) {
+  return [in = node.inputs, out = node.outputs](RunState& run) {
+    embedding_forward(run.context, run.counts.rows, run.at<int32_t>(in[0]),
+                      run.buffers[static_cast<size_t>(in[1])]->view(), run.at(out[0]), *run.table);
+  };
+}
+
+Step make_embedding_grad(StepBuilder& b, const Node& node) {
+  return [in = node.inputs, d = b.dim(node.inputs[1], 1)](RunState& run) {
+    embedding_grad(run.context, run.counts.rows, d, run.at<int32_t>(in[0]), run.at(in[1]),
+                   run.at<float>(in[2]), *run.table);
+  };
+}
+
+Step make_rows(StepBuilder& b, const Node& node) {
+  const int64_t d = b.dim(node.inputs[0], 1);
+  if (node.op == OpKind::kGatherRows) {
+    return [in = node.inputs, out = node.outputs, d](RunState& run) {
+      gather_rows(run.context, d, run.at(in[0]), run.at(out[0]), *run.table);
+    };
+  }
+  return [in = node.inputs, out = node.outputs, d](RunState& run) {
+    scatter_rows(run.context, run.counts.rows, d, run.at(in[0]), run.at(out[0]), *run.table);
+  };
+}
+
+Step make_sum_of_squares(StepBuilder& b, const Node& node) {
+  struct Block {
+    ValueId value;
+    int64_t rows, columns;
+  };
+  std::vector<Block> blocks;
+  for (ValueId value : node.inputs) {
+    const auto& dims = b.type(value).shape.dims;
+    const int64_t columns = dims.back();
+    const int64_t rows = b.type(value).shape.num_elements({}) / std::max<int64_t>(columns, 1);
+    blocks.push_back({value, rows, columns});
+    b.want_scratch(sum_of_squares_scratch_bytes(rows));
+  }
+  const size_t width = std::bit_ceil(blocks.size());
+  return [blocks, out = node.outputs, sums = std::vector<float>(width)](RunState& run) mutable {
+    ComputeScope scope;
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      sums[i] = sum_of_squares(run.context, blocks[i].rows, blocks[i].columns,
+                               run.at<float>(blocks[i].value), run.scratch);
+    }
+    // Balanced tree over parameters in the order given: neighbours first.
+    for (size_t n = sums.size(); n > 1; n /= 2) {
+      for (size_t i = 0; i < n / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+    }
+    run.at<float>(out[0])[0] = sums[0];
+  };
+}
+
+Step make_adamw(StepBuilder& b, const Node& node) {
+  return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({})](RunState& run) {
+    const float* s = run.at<float>(in[4]);
+    const AdamwStep step{.lr = s[0], .beta1 = s[1], .beta2 = s[2], .eps = s[3], .weight_decay = s[4],
+                         .bias_correction1 = s[5], .bias_correction2_sqrt = s[6], .grad_scale = s[7]};
+    adamw(run.context, n, step, run.at<float>(in[3]), run.at<float>(in[0]), run.at<float>(in[1]),
+          run.at<float>(in[2]));
+    for (size_t i = 0; i < 3; ++i) run.buffers[static_cast<size_t>(in[i])]->mark_changed();
+  };
+}
+
+Step make_bias_grad(StepBuilder& b, const Node& node) {
+  return [in = node.inputs, out_width = b.dim(node.inputs[0], 1)](RunState& run) {
+    bias_grad(run.context, out_width, run.at(in[0]), run.at<float>(in[1]), *run.table);
+  };
+}
+
+}  // namespace
+
+Step make_simple_step(StepBuilder& b, const Node& node) {
+  switch (node.op) {
+    case OpKind::kEmbedding: return make_embedding(b, node);
+    case OpKind::kEmbeddingGrad: return make_embedding_grad(b, node);
+    case OpKind::kRmsNorm: return make_rms_norm(b, node);
+    case OpKind::kRmsNormGrad: return make_rms_norm_grad(b, node);
+    case OpKind::kRope: return make_rope(b, node);
+    case OpKind::kAttention: return make_attention(b, node);
+    case OpKind::kAttentionGrad: return make_attention_grad(b, node);
+    case OpKind::kSilu:
+    case OpKind::kSiluGrad:
+    case OpKind::kMul:
+    case OpKind::kSiluMul:
+    case OpKind::kSiluMulGrad: return make_elementwise(b, node);
+    case OpKind::kAdd: return make_add(b, node);
+    case OpKind::kFill:
+    case OpKind::kScale:
+    case OpKind::kReduceSum: return make_token_math(b, node);
+    case OpKind::kGatherRows:
+    case OpKind::kScatterRows: return make_rows(b, node);
+    case OpKind::kBiasGrad: return make_bias_grad(b, node);
+    case OpKind::kSumOfSquares: return make_sum_of_squares(b, node);
+    case OpKind::kAdamw: return make_adamw(b, node);
+    default: return {};
+  }
+}
+
+const void* RunState::layout(size_t index) const {
+  const LayoutNeed& need = (*needs)[index];
+  if (!need.transient) return layouts[index];
+  std::byte* destination = transient + need.transient_offset;
+  buffers[static_cast<size_t>(need.param)]->make_layout(context, need.layout, destination);
+  return destination;
+}
+
+size_t StepBuilder::need(ValueId param, Layout layout) {
+  const bool transient = transient_packs_ && is_quantised(type(param).dtype);
+  if (!transient) {
+    for (size_t i = 0; i < needs_.size(); ++i) {
+      if (needs_[i].param == param && needs_[i].layout == layout && !needs_[i].transient) return i;
+    }
+  }
+  LayoutNeed need{param, layout, transient, step_transient_};
+  if (transient) {
+    step_transient_ += (CpuBuffer::layout_bytes(context_, layout, dim(param, 0), dim(param, 1)) + 63) / 64 * 64;
+    transient_bytes_ = std::max(transient_bytes_, step_transient_);
+  }
+  needs_.push_back(need);
+  return needs_.size() - 1;
+}
+
+Result<Step> StepBuilder::make(const Node& node) {
+  step_transient_ = 0;
+  Step step;
+  switch (node.op) {
+    case OpKind::kLinear: step = make_linear_step(*this, node); break;
+    case OpKind::kLinearInputGrad: step = make_linear_grad_step(*this, node); break;
+    case OpKind::kLinearWeightGrad: step = make_weight_grad_step(*this, node); break;
+    case OpKind::kLoraUpGrad: step = make_lora_up_grad_step(*this, node); break;
+    case OpKind::kHeadLogprob: step = make_head_step(*this, node); break;
+    case OpKind::kHeadLogprobGrad: step = make_head_grad_step(*this, node); break;
+    default: step = make_simple_step(*this, node); break;
+  }
+  if (!step) return unimplemented("cpu: no kernel for op " + std::string(op_info(node.op).name));
+  return step;
+}
+
+}  // namespace mainspring::cpu

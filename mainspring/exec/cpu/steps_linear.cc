@@ -1,0 +1,226 @@
+// Steps of the linear family: several weights over one input, adapters, gradients, the head.
+#include "mainspring/exec/cpu/steps.h"
+
+namespace mainspring::cpu {
+namespace {
+
+// One adapter of a linear: its inputs, output and layouts.
+struct AdapterStep {
+  LoraAttrs attrs;
+  ValueId u;
+  size_t a_need;
+  size_t b_need;
+  int64_t out;
+};
+
+// The adapters grouped by output, as LinearOutput::adapters wants contiguous spans.
+std::vector<AdapterStep> adapters_by_output(StepBuilder& b, const Node& node, const LinearAttrs& attrs) {
+  const size_t n = static_cast<size_t>(attrs.num_weights);
+  const size_t fixed = 1 + n * (attrs.has_bias ? 2 : 1);
+  std::vector<AdapterStep> steps;
+  for (int32_t output = 0; output < attrs.num_weights; ++output) {
+    for (size_t j = 0; j < attrs.adapters.size(); ++j) {
+      if (attrs.adapters[j].output != output) continue;
+      steps.push_back({attrs.adapters[j], node.outputs[n + j],
+                       b.need(node.inputs[fixed + 2 * j], Layout::kForward),
+                       b.need(node.inputs[fixed + 2 * j + 1], Layout::kForward),
+                       b.dim(node.inputs[fixed + 2 * j + 1], 0)});
+    }
+  }
+  return steps;
+}
+
+class LinearStep {
+ public:
+  LinearStep(StepBuilder& b, const Node& node)
+      : attrs_(std::get<LinearAttrs>(node.attrs)), inputs_(node.inputs), outputs_(node.outputs),
+        in_(b.dim(node.inputs[0], 1)), first_dim_(b.dim(node.inputs[0], 0)),
+        adapters_(adapters_by_output(b, node, attrs_)), ups_(adapters_.size()) {
+    const size_t n = static_cast<size_t>(attrs_.num_weights);
+    const int64_t rows = first_dim_ == kPicked ? b.capacity().picked : b.capacity().rows;
+    for (size_t i = 0; i < n; ++i) {
+      weight_needs_.push_back(b.need(node.inputs[1 + i], Layout::kForward));
+      if (attrs_.has_bias) bias_needs_.push_back(b.need(node.inputs[1 + n + i], Layout::kVector));
+      widths_.push_back(b.dim(node.inputs[1 + i], 0));
+    }
+    args_.resize(n);
+    b.want_scratch(linear_forward_scratch_bytes(b.context(), rows, in_));
+    if (!adapters_.empty()) b.want_scratch(lora_down_scratch_bytes(b.context(), rows, in_));
+  }
+
+  void operator()(RunState& run) {
+    const int64_t rows = first_dim_ == kPicked ? run.counts.picked : run.counts.rows;
+    const void* x = run.at(inputs_[0]);
+    for (size_t j = 0; j < adapters_.size(); ++j) run_adapter(run, rows, x, j);
+    size_t first_up = 0;
+    for (size_t i = 0; i < args_.size(); ++i) {
+      size_t last_up = first_up;
+      while (last_up < adapters_.size() && adapters_[last_up].attrs.output == static_cast<int32_t>(i)) {
+        ++last_up;
+      }
+      args_[i] = {.weight = {widths_[i], in_, run.layout(weight_needs_[i]), nullptr},
+                  .bias = attrs_.has_bias ? run.layout(bias_needs_[i]) : nullptr,
+                  .y = run.at(outputs_[i]),
+                  .y_f32 = attrs_.f32_output,
+                  .adapters = std::span<const LoraUp>(ups_).subspan(first_up, last_up - first_up)};
+      first_up = last_up;
+    }
+    linear_forward(run.context, rows, in_, x, args_, first_dim_ == kPicked ? nullptr : run.table,
+                   run.scratch);
+  }
+
+ private:
+  void run_adapter(RunState& run, int64_t rows, const void* x, size_t j) {
+    const AdapterStep& adapter = adapters_[j];
+    const LoraAttrs& lora = adapter.attrs;
+    lora_down(run.context, rows, in_, x,
+              {.slot = lora.slot,
+               .rank = lora.rank,
+               .scale = lora.scale,
+               .dropout = lora.dropout,
+               .dropout_key = lora.dropout_key,
+               .a = {lora.rank, in_, run.layout(adapter.a_need), nullptr},
+               .u = run.at(adapter.u)},
+              *run.table, run.scratch);
+    ups_[j] = {lora.slot, lora.rank, run.at(adapter.u),
+               {adapter.out, lora.rank, run.layout(adapter.b_need), nullptr}};
+  }
+
+  LinearAttrs attrs_;
+  std::vector<ValueId> inputs_;
+  std::vector<ValueId> outputs_;
+  int64_t in_;
+  int64_t first_dim_;
+  std::vector<AdapterStep> adapters_;
+  std::vector<LoraUp> ups_;
+  std::vector<size_t> weight_needs_;
+  std::vector<size_t> bias_needs_;
+  std::vector<int64_t> widths_;
+  std::vector<LinearOutput> args_;
+};
+
+class LinearGradStep {
+ public:
+  LinearGradStep(StepBuilder& b, const Node& node)
+      : attrs_(std::get<LinearAttrs>(node.attrs)), inputs_(node.inputs), dx_(node.outputs[0]) {
+    const size_t n = static_cast<size_t>(attrs_.num_weights);
+    in_ = b.dim(inputs_[n], 1);
+    int64_t summed = 0;
+    for (size_t i = 0; i < n; ++i) {
+      needs_.push_back(b.need(inputs_[n + i], Layout::kInputGrad));
+      widths_.push_back(b.dim(inputs_[n + i], 0));
+      summed += widths_.back();
+    }
+    for (size_t j = 0; j < attrs_.adapters.size(); ++j) {
+      needs_.push_back(b.need(inputs_[2 * n + 2 * j + 1], Layout::kInputGrad));
+    }
+    terms_.resize(n);
+    lora_terms_.resize(attrs_.adapters.size());
+    b.want_scratch(linear_input_grad_scratch_bytes(b.context(), b.capacity().rows, in_, summed));
+  }
+
+  void operator()(RunState& run) {
+    const size_t n = terms_.size();
+    for (size_t i = 0; i < n; ++i) {
+      terms_[i] = {run.at(inputs_[i]), {widths_[i], in_, nullptr, run.layout(needs_[i])}};
+    }
+    for (size_t j = 0; j < lora_terms_.size(); ++j) {
+      const LoraAttrs& lora = attrs_.adapters[j];
+      lora_terms_[j] = {.slot = lora.slot,
+                        .rank = lora.rank,
+                        .dropout = lora.dropout,
+                        .dropout_key = lora.dropout_key,
+                        .du = run.at(inputs_[2 * n + 2 * j]),
+                        .a = {lora.rank, in_, nullptr, run.layout(needs_[n + j])}};
+    }
+    linear_input_grad(run.context, run.counts.rows, in_, terms_, lora_terms_, run.at(dx_), *run.table,
+                      run.scratch);
+  }
+
+ private:
+  LinearAttrs attrs_;
+  std::vector<ValueId> inputs_;
+  ValueId dx_;
+  int64_t in_ = 0;
+  std::vector<size_t> needs_;
+  std::vector<int64_t> widths_;
+  std::vector<LinearInputGradTerm> terms_;
+  std::vector<LoraInputGradTerm> lora_terms_;
+};
+
+}  // namespace
+
+Step make_linear_step(StepBuilder& b, const Node& node) { return LinearStep(b, node); }
+Step make_linear_grad_step(StepBuilder& b, const Node& node) { return LinearGradStep(b, node); }
+
+Step make_weight_grad_step(StepBuilder& b, const Node& node) {
+  const auto& a = std::get<WeightGradAttrs>(node.attrs);
+  const int64_t out = b.dim(node.inputs[0], 1);
+  const int64_t in = b.dim(node.inputs[1], 1);
+  b.want_scratch(linear_weight_grad_scratch_bytes(b.context(), b.capacity().rows, out, in));
+  return [inputs = node.inputs, a, out, in](RunState& run) {
+    linear_weight_grad(run.context, run.counts.rows,
+                       {.dy = run.at(inputs[0]),
+                        .out = out,
+                        .x = run.at(inputs[1]),
+                        .in = in,
+                        .acc = run.at<float>(inputs[2]),
+                        .slot = a.slot,
+                        .x_dropout = a.x_dropout,
+                        .dropout_key = a.dropout_key},
+                       *run.table, run.scratch);
+  };
+}
+
+Step make_lora_up_grad_step(StepBuilder& b, const Node& node) {
+  const auto& lora = std::get<LoraAttrs>(node.attrs);
+  const int64_t out = b.dim(node.inputs[0], 1);
+  const size_t need = b.need(node.inputs[1], Layout::kInputGrad);
+  b.want_scratch(linear_input_grad_scratch_bytes(b.context(), b.capacity().rows, lora.rank, out));
+  return [inputs = node.inputs, du = node.outputs[0], lora, out, need](RunState& run) {
+    lora_up_input_grad(run.context, run.counts.rows, out, run.at(inputs[0]),
+                       {.slot = lora.slot,
+                        .rank = lora.rank,
+                        .scale = lora.scale,
+                        .b = {out, lora.rank, nullptr, run.layout(need)},
+                        .du = run.at(du)},
+                       *run.table, run.scratch);
+  };
+}
+
+Step make_head_step(StepBuilder& b, const Node& node) {
+  const int64_t d = b.dim(node.inputs[0], 1);
+  const int64_t vocabulary = b.dim(node.inputs[1], 0);
+  const size_t need = b.need(node.inputs[1], Layout::kForward);
+  b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary));
+  return [in = node.inputs, out = node.outputs, d, vocabulary, need](RunState& run) {
+    const Head head{.picked = run.counts.picked,
+                    .d = d,
+                    .weight = {vocabulary, d, run.layout(need), nullptr},
+                    .x = run.at(in[0]),
+                    .targets = run.at<int32_t>(in[2]),
+                    .picks = run.table->picked.data()};
+    head_logprob_forward(run.context, head, run.at<float>(out[0]), run.at<float>(out[1]), run.scratch);
+  };
+}
+
+Step make_head_grad_step(StepBuilder& b, const Node& node) {
+  const int64_t d = b.dim(node.inputs[0], 1);
+  const int64_t vocabulary = b.dim(node.inputs[1], 0);
+  const size_t forward = b.need(node.inputs[1], Layout::kForward);
+  const size_t input_grad = b.need(node.inputs[1], Layout::kInputGrad);
+  b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary));
+  return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad](RunState& run) {
+    const Head head{.picked = run.counts.picked,
+                    .d = d,
+                    .weight = {vocabulary, d, run.layout(forward), run.layout(input_grad)},
+                    .x = run.at(in[0]),
+                    .targets = run.at<int32_t>(in[2]),
+                    .picks = run.table->picked.data()};
+    float* acc = in.size() > 5 ? run.at<float>(in[5]) : nullptr;
+    head_logprob_grad(run.context, head, run.at<float>(in[3]), run.at<float>(in[4]), run.at(out[0]), acc,
+                      *run.pick_table, run.scratch);
+  };
+}
+
+}  // namespace mainspring::cpu
