@@ -1,7 +1,7 @@
 // The nearest valid name, for messages that refuse an unknown one.
 //
-// The one idea: people mistype by a letter or two, so the name with the smallest edit distance is nearly
-// always the one that was meant.
+// The one idea: people mistype by a letter or two, so the name with the smallest edit distance is
+// nearly always the one that was meant.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace mainspring {
 /// Cost: |a| * |b| steps.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The name in `known` with the smallest edit distance to `name` (the first of several), "" if `known` is
-/// empty.
+/// The name in `known` with the smallest edit distance to `name` (the first of several), "" if
+/// `known` is empty.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace mainspring
