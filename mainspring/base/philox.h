@@ -28,4 +28,7 @@ constexpr PhiloxKey philox_key(uint64_t key) {
   return {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
 }
 
+/// The upper 24 bits as a uniform number in [0, 1); exact in f32.
+constexpr float philox_uniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+
 }  // namespace mainspring
