@@ -130,6 +130,14 @@ std::vector<int32_t> Graph::producers() const {
   return producers;
 }
 
+std::vector<std::string> source_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    if (op_info(node.op).is_source) names.push_back(std::get<SourceAttrs>(node.attrs).name);
+  }
+  return names;
+}
+
 Status verify(const Graph& graph) {
   std::vector<bool> made(static_cast<size_t>(graph.num_values()), false);
   std::set<std::string> names;

@@ -187,6 +187,9 @@ class Graph {
   std::vector<GraphOutput> outputs_;
 };
 
+/// Names of all sources, in the order of the graph.
+std::vector<std::string> source_names(const Graph& graph);
+
 /// Every value is produced once and before its uses, every node's types follow its shape rule, names of
 /// sources and outputs are unique. Errors: internal, naming the first broken node.
 Status verify(const Graph& graph);

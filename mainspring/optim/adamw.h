@@ -28,6 +28,7 @@ AdamwScalars adamw_scalars(const AdamwSettings& settings, int64_t step, float gr
 struct OptimizedParam {
   std::string name;
   Shape shape;
+  int64_t num_uses = 1;  // accumulators "grad/<name>", "grad/<name>#1", ..., added in order (rule 11)
 };
 
 /// Traces torch.optim.AdamW's update of every param: states "<name>", "adam_m/<name>", "adam_v/<name>",
