@@ -1,0 +1,90 @@
+// exp, log and what is made of them, on 16 lanes of f32.
+//
+// The one idea: only + - x / fma and integer shifts, so every path and machine gives the same bits
+// (docs/exactness.md, rule 1). exp is within 1.02 ulp of the true value, log within 1 (math_test.cc measures
+// both). Included by each path's unit after simd.h.
+#pragma once
+
+namespace mainspring::cpu::MS_ISA_NAMESPACE {
+
+// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2, ln 2 = kLn2High + kLn2Low. The polynomial is
+// 1 + r + r^2 q(r), q of degree 4 by Chebyshev interpolation: relative error 8e-9 before rounding.
+inline constexpr float kLog2E = 1.44269504f;
+inline constexpr float kLn2High = 0x1.62e430p-1f;
+inline constexpr float kLn2Low = -0x1.05c610p-29f;
+// 1.5 * 2^23: adding it leaves round(x) in the low bits of the sum.
+inline constexpr float kRounder = 12582912.0f;
+// Below: the result is zero, for the smallest normal number is e^-87.3365.
+inline constexpr float kExpLow = -87.33f;
+// Above: infinity, for the largest number is e^88.72284.
+inline constexpr float kExpHigh = 88.72283f;
+
+/// e^x without its special cases: right for kExpLow <= x <= kExpHigh.
+MS_INLINE F16 exp_core(F16 x) {
+  const F16 t = fma(x, broadcast(kLog2E), broadcast(kRounder));
+  const F16 n = sub(t, broadcast(kRounder));
+  F16 r = fnma(n, broadcast(kLn2High), x);
+  r = fnma(n, broadcast(kLn2Low), r);
+  F16 q = broadcast(0x1.6d110ap-10f);
+  q = fma(q, r, broadcast(0x1.120b6ep-7f));
+  q = fma(q, r, broadcast(0x1.55551ap-5f));
+  q = fma(q, r, broadcast(0x1.5554dcp-3f));
+  q = fma(q, r, broadcast(0.5f));
+  const F16 p = add(fma(mul(r, r), q, r), broadcast(1.0f));
+  return from_bits(iadd(bits(p), shl<23>(bits(t))));
+}
+
+/// e^x for x <= 88 (the softmax's use): zero below kExpLow. exp(0) is exactly 1.
+MS_INLINE F16 exp_low(F16 x) {
+  return select(lt(x, broadcast(kExpLow)), zero(), exp_core(x));
+}
+
+/// e^x for any x: zero below kExpLow, infinity above kExpHigh, NaN for NaN.
+MS_INLINE F16 exp(F16 x) {
+  F16 y = exp_low(x);
+  y = select(lt(broadcast(kExpHigh), x), from_bits(iset(0x7f800000)), y);
+  return select(is_nan(x), x, y);
+}
+
+/// Natural logarithm: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt 2), log(1 + f) = f - f^2/2 + f^3 q(f).
+MS_INLINE F16 log(F16 x) {
+  const I16 shifted = isub(bits(x), iset(0x3f3504f3));
+  const F16 e = to_float(sar<23>(shifted));
+  const F16 f = sub(from_bits(iadd(iand(shifted, iset(0x007fffff)), iset(0x3f3504f3))),
+                    broadcast(1.0f));
+  const F16 z = mul(f, f);
+  F16 q = broadcast(0.06971611827611923f);
+  q = fma(q, f, broadcast(-0.11479733884334564f));
+  q = fma(q, f, broadcast(0.11685419827699661f));
+  q = fma(q, f, broadcast(-0.12425687164068222f));
+  q = fma(q, f, broadcast(0.14249058067798615f));
+  q = fma(q, f, broadcast(-0.1666780263185501f));
+  q = fma(q, f, broadcast(0.20000715553760529f));
+  q = fma(q, f, broadcast(-0.2499999701976776f));
+  q = fma(q, f, broadcast(0.3333333134651184f));
+  F16 y = mul(mul(f, z), q);
+  y = fma(e, broadcast(-2.12194440e-4f), y);  // ln 2 = 0.693359375 - 2.1219444e-4, the first part exact
+  y = fnma(broadcast(0.5f), z, y);
+  y = fma(e, broadcast(0.693359375f), add(f, y));
+  const F16 infinity = from_bits(iset(0x7f800000));
+  y = select(eq(x, infinity), x, y);
+  y = select(eq(x, zero()), neg(infinity), y);
+  y = select(lt(x, zero()), from_bits(iset(0x7fc00000)), y);
+  return select(is_nan(x), x, y);
+}
+
+/// 1 / (1 + e^-x).
+MS_INLINE F16 sigmoid(F16 x) {
+  return div(broadcast(1.0f), add(broadcast(1.0f), exp(neg(x))));
+}
+
+/// x / (1 + e^-x).
+MS_INLINE F16 silu(F16 x) { return div(x, add(broadcast(1.0f), exp(neg(x)))); }
+
+/// Derivative of silu: s (1 + x (1 - s)) with s = sigmoid(x).
+MS_INLINE F16 silu_derivative(F16 x) {
+  const F16 s = sigmoid(x);
+  return mul(s, fma(x, sub(broadcast(1.0f), s), broadcast(1.0f)));
+}
+
+}  // namespace mainspring::cpu::MS_ISA_NAMESPACE

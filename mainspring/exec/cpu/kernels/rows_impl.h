@@ -1,0 +1,51 @@
+// Fills a path's RowsTable. Included by a path's unit after simd.h.
+#pragma once
+
+#include "mainspring/exec/cpu/kernels/rows_table.h"
+// (the texts below need the table's types and each other, in this order)
+#include "mainspring/exec/cpu/kernels/math.h"
+// (math.h is for row_ops.h and the attention texts)
+#include "mainspring/exec/cpu/kernels/element.h"
+// (element.h is for everything below)
+#include "mainspring/exec/cpu/kernels/tile.h"
+// (tile.h is for the attention texts)
+#include "mainspring/exec/cpu/kernels/attention_forward.h"
+// (attention_forward.h is for attention_backward.h)
+#include "mainspring/exec/cpu/kernels/attention_backward.h"
+#include "mainspring/exec/cpu/kernels/row_ops.h"
+#include "mainspring/exec/cpu/kernels/vocabulary_ops.h"
+
+namespace mainspring::cpu::MS_ISA_NAMESPACE {
+
+template <class M>
+constexpr RowKernels make_row_kernels() {
+  RowKernels k;
+  k.attention_scratch_bytes = &attention_scratch_bytes<M>;
+  k.attention = &attention_rows<M>;
+  k.attention_grad_scratch_bytes = &attention_grad_scratch_bytes<M>;
+  k.attention_grad = &attention_grad_rows<M>;
+  k.attention_grad_combine = &attention_grad_combine<M>;
+  k.rms_norm = &rms_norm_rows<M>;
+  k.rms_norm_grad = &rms_norm_grad_rows<M>;
+  k.rms_norm_weight_grad = &rms_norm_weight_grad_columns<M>;
+  k.rope = &rope_row<M>;
+  k.silu_mul = &silu_mul_values<M>;
+  k.silu_mul_grad = &silu_mul_grad_values<M>;
+  k.silu = &silu_values<M>;
+  k.silu_grad = &silu_grad_values<M>;
+  k.multiply = &multiply_values<M>;
+  k.add_many = &add_many_values<M>;
+  k.row_stats = &row_stats;
+  k.row_exp = &row_exp;
+  k.exp = &exp_values;
+  k.log = &log_values;
+  k.logit_grad = &logit_grad_values<M>;
+  k.adamw = &adamw;
+  k.sum_of_squares = &sum_of_squares;
+  k.accumulate = &accumulate;
+  return k;
+}
+
+constexpr RowsTable make_rows_table() { return {make_row_kernels<Bf16>(), make_row_kernels<F32>()}; }
+
+}  // namespace mainspring::cpu::MS_ISA_NAMESPACE

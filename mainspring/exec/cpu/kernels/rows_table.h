@@ -1,0 +1,125 @@
+// The kernels of attention and row operations that each instruction-set path provides, as plain functions.
+//
+// The one idea: a path's translation unit sees nothing but pointers and numbers; spans, segment tables and
+// threads stay in the .cc files above, compiled for the baseline. One set per compute dtype.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mainspring::cpu {
+
+/// Consecutive query rows of one sequence against one kv head and its group of query heads.
+struct AttentionTask {
+  int64_t num_rows = 0;
+  int64_t position = 0;  // of the first row
+  int64_t group = 1;     // query heads per kv head
+  int64_t width = 0;     // c
+  float scale = 1.0f;
+  int64_t window = 0;
+  const void* q = nullptr;  // first row, first head of the group
+  int64_t q_stride = 0;     // elements between rows of q and o
+  void* o = nullptr;
+  float* lse = nullptr;  // may be null
+  int64_t lse_stride = 0;
+  const void* k = nullptr;  // this kv head in key 0 (or in page 0)
+  const void* v = nullptr;
+  int64_t kv_stride = 0;           // elements between keys
+  const int32_t* pages = nullptr;  // block b of 64 keys is page pages[b]; null: block b
+  void* scratch = nullptr;         // attention_scratch_bytes()
+};
+
+/// A whole sequence's gradients for one query head. Row pointers are at the sequence's first row.
+struct AttentionGradTask {
+  int64_t num_rows = 0;
+  int64_t width = 0;
+  float scale = 1.0f;
+  int64_t window = 0;
+  const void* q = nullptr;  // this head; also o, d_o, dq
+  const void* o = nullptr;
+  const void* d_o = nullptr;
+  void* dq = nullptr;
+  int64_t q_stride = 0;
+  const float* lse = nullptr;
+  int64_t lse_stride = 0;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  int64_t kv_stride = 0;
+  float* dk = nullptr;  // this head's part, unscaled: (num_rows, padded width)
+  float* dv = nullptr;
+  void* scratch = nullptr;  // attention_grad_scratch_bytes()
+};
+
+/// torch.optim.AdamW's scalars, as ops.h has them.
+struct AdamwScalars {
+  float lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2_sqrt, grad_scale;
+};
+
+struct RowStatsValues {
+  float max, sum, lse;
+};
+
+/// The kernels of one path for one compute dtype (void* activations are of it).
+struct RowKernels {
+  size_t (*attention_scratch_bytes)(int64_t rows_times_group, int64_t width) = nullptr;
+  void (*attention)(const AttentionTask& task) = nullptr;
+  size_t (*attention_grad_scratch_bytes)(int64_t num_rows, int64_t width) = nullptr;
+  void (*attention_grad)(const AttentionGradTask& task) = nullptr;
+  /// dk, dv (rows of one kv head) = round of the tree over `group` parts, `part_stride` floats apart;
+  /// dk times scale.
+  void (*attention_grad_combine)(int64_t num_rows, int64_t width, int64_t group, float scale,
+                                 const float* dk_parts, const float* dv_parts, int64_t part_stride,
+                                 void* dk, void* dv, int64_t kv_stride) = nullptr;
+
+  void (*rms_norm)(int64_t groups, int64_t width, float eps, const void* x, const void* w,
+                   void* y) = nullptr;
+  /// dx and, per group, inv = 1 / sqrt(mean + eps).
+  void (*rms_norm_grad)(int64_t groups, int64_t width, float eps, const void* x,
+                        const void* w, const void* dy, void* dx, float* inv) = nullptr;
+  /// dw[begin, end) += fold over groups of dy * (x * inv).
+  void (*rms_norm_weight_grad)(int64_t groups, int64_t width, int64_t begin, int64_t end,
+                               const void* x, const void* dy, const float* inv, float* dw) = nullptr;
+  /// One row: `heads` heads of width c by angles (c/2, 2).
+  void (*rope)(int64_t heads, int64_t c, const float* cos_sin, bool inverse, const void* x,
+               void* y) = nullptr;
+  void (*silu_mul)(int64_t n, const void* gate, const void* up, void* y) = nullptr;
+  void (*silu_mul_grad)(int64_t n, const void* gate, const void* up, const void* dy,
+                        void* dgate, void* dup) = nullptr;
+  void (*silu)(int64_t n, const void* x, void* y) = nullptr;
+  void (*silu_grad)(int64_t n, const void* x, const void* dy, void* dx) = nullptr;
+  void (*multiply)(int64_t n, const void* a, const void* b, void* y) = nullptr;
+  /// Elements [begin, end) of every term.
+  void (*add_many)(int64_t begin, int64_t end, const void* const* terms, int64_t num_terms,
+                   void* y) = nullptr;
+
+  RowStatsValues (*row_stats)(const float* x, int64_t n) = nullptr;
+  void (*row_exp)(const float* x, int64_t n, float max, float* y) = nullptr;
+  void (*exp)(const float* x, int64_t n, float* y) = nullptr;
+  void (*log)(const float* x, int64_t n, float* y) = nullptr;
+  /// y[i] = round(d * (onehot(target - first)[i] - exp(x[i] - lse))) for a slice of n logits from `first`.
+  void (*logit_grad)(int64_t n, const float* x, float lse, float d, int64_t target, void* y) = nullptr;
+
+  void (*adamw)(int64_t n, const AdamwScalars& s, const float* grad, float* param, float* m, float* v) = nullptr;
+  float (*sum_of_squares)(const float* x, int64_t n) = nullptr;
+  void (*accumulate)(int64_t n, const float* x, float* y) = nullptr;
+};
+
+struct RowsTable {
+  RowKernels bf16;
+  RowKernels f32;
+};
+
+namespace scalar {
+const RowsTable& rows_table();
+}
+namespace avx2 {
+const RowsTable& rows_table();
+}
+namespace avx512 {
+const RowsTable& rows_table();
+}
+namespace avx512bf16 {
+const RowsTable& rows_table();
+}
+
+}  // namespace mainspring::cpu
