@@ -76,14 +76,6 @@ inline std::vector<Isa> test_paths() {
   return paths;
 }
 
-inline Context make_context(Isa isa, ThreadPool& pool, DType compute) {
-  Context context;
-  context.kernels = &kernel_table(isa);
-  context.pool = &pool;
-  context.compute = compute;
-  return context;
-}
-
 /// Whole sequences packed one after the other, each starting on an even row.
 struct PackedTable {
   std::vector<Segment> segments;
