@@ -1,0 +1,323 @@
+#include "mainspring/engine/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "mainspring/base/check.h"
+#include "mainspring/engine/programs.h"
+#include "mainspring/engine/trainable.h"
+#include "mainspring/engine/validate.h"
+#include "mainspring/models/decoder.h"
+#include "mainspring/models/rope_table.h"
+#include "mainspring/optim/adamw.h"
+
+namespace mainspring {
+namespace {
+
+constexpr int64_t kDefaultMicroBatchRows = 2048;
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+// A state tensor that keeps its buffer alive.
+StoredTensor view_of(const std::string& name, const std::shared_ptr<Buffer>& buffer) {
+  return {.name = name,
+          .dtype = buffer->dtype(),
+          .shape = buffer->shape(),
+          .data = std::as_const(*buffer).data(),
+          .size_bytes = buffer->size_bytes(),
+          .owner = buffer,
+          .aux = {}};
+}
+
+class EngineImpl final : public Engine {
+ public:
+  EngineImpl(std::shared_ptr<const LoadedModel> model, Executor& executor, EngineOptions options)
+      : model_(std::move(model)), executor_(executor), options_(std::move(options)),
+        base_(borrow_parameters(executor, model_->weights)) {
+    const ModelConfig& config = model_->config;
+    if (options_.max_sequence_tokens <= 0) options_.max_sequence_tokens = config.context_length;
+    if (options_.max_micro_batch_rows <= 0) options_.max_micro_batch_rows = kDefaultMicroBatchRows;
+    rope_table_ = executor.allocate(
+        DType::kF32, {options_.max_sequence_tokens, config.head_width / 2, 2});
+    const std::vector<float> table = make_rope_table(config.rope_theta, config.rope_scaling,
+                                                     config.head_width, options_.max_sequence_tokens);
+    std::memcpy(rope_table_->data(), table.data(), table.size() * sizeof(float));
+    programs_ = std::make_unique<Programs>(
+        *model_, executor_, base_, rope_table_,
+        Programs::Options{.compute = options_.compute,
+                          .passes = options_.passes,
+                          .transient_packs = options_.transient_packs,
+                          .rope_positions = options_.max_sequence_tokens});
+  }
+
+  const LoadedModel& model() const override { return *model_; }
+  const EngineOptions& options() const override { return options_; }
+  Executor& executor() override { return executor_; }
+  const ParameterSet& base_parameters() const override { return base_; }
+  std::shared_ptr<Buffer> rope_table() const override { return rope_table_; }
+
+  Result<const ParameterSet*> parameters(ModelId id) const override {
+    if (id == kBaseModel) return &base_;
+    MS_ASSIGN_OR_RETURN(Trainable * trainable, find(id));
+    return static_cast<const ParameterSet*>(&trainable->masters);
+  }
+
+  Result<nn::AdapterSpec> adapter_spec(ModelId id) const override {
+    MS_ASSIGN_OR_RETURN(Trainable * trainable, find(id));
+    if (trainable->is_full) return invalid_argument("model " + std::to_string(id) + " is no adapter");
+    return trainable->adapter;
+  }
+
+  Result<ModelId> add_lora(const LoraOptions& options) override {
+    MS_ASSIGN_OR_RETURN(auto trainable, make_lora(executor_, model_->config, options));
+    return add(std::move(trainable));
+  }
+
+  Result<ModelId> add_lora_from(const LoraOptions& options, const TensorSet& tensors) override {
+    MS_ASSIGN_OR_RETURN(auto trainable,
+                        make_lora_from(executor_, model_->config, options, tensors));
+    return add(std::move(trainable));
+  }
+
+  Result<ModelId> add_full() override {
+    MS_ASSIGN_OR_RETURN(auto trainable, make_full(executor_, *model_));
+    return add(std::move(trainable));
+  }
+
+  Result<ForwardBackwardResult> forward_backward(ModelId id, std::span<const Datum> datums,
+                                                 std::string_view loss) override {
+    const Work work{id, datums};
+    MS_ASSIGN_OR_RETURN(auto results, execute({&work, 1}, loss, true));
+    return std::move(results[0]);
+  }
+
+  Result<std::vector<ForwardBackwardResult>> forward_backward_many(std::span<const Work> work,
+                                                                   std::string_view loss) override {
+    return execute(work, loss, true);
+  }
+
+  Result<ForwardBackwardResult> forward(ModelId id, std::span<const Datum> datums,
+                                        std::string_view loss) override {
+    const Work work{id, datums};
+    MS_ASSIGN_OR_RETURN(auto results, execute({&work, 1}, loss, false));
+    return std::move(results[0]);
+  }
+
+  Result<OptimStepResult> optim_step(ModelId id, const AdamwOptions& options) override;
+
+  void zero_grad(ModelId id) override {
+    if (auto trainable = find(id); trainable.ok()) clear_gradients(**trainable);
+  }
+
+  Result<State> state(ModelId id) const override;
+  Status load_state(ModelId id, const State& state) override;
+  Result<TensorSet> gradients(ModelId id) const override;
+
+  int64_t current_bytes() const override { return executor_.current_bytes(); }
+  int64_t peak_bytes() const override { return executor_.peak_bytes(); }
+
+ private:
+  Result<Trainable*> find(ModelId id) const {
+    const size_t index = static_cast<size_t>(id) - 1;
+    if (id <= 0 || index >= trainables_.size()) {
+      return not_found("no model " + std::to_string(id) + " to train");
+    }
+    return trainables_[index].get();
+  }
+
+  ModelId add(std::unique_ptr<Trainable> trainable) {
+    trainables_.push_back(std::move(trainable));
+    return static_cast<ModelId>(trainables_.size());
+  }
+
+  Result<Program::Key> key_of(std::span<const Work> work, const LossInfo* loss, bool with_gradient) const;
+  Result<std::vector<ForwardBackwardResult>> execute(std::span<const Work> work,
+                                                     std::string_view loss_name, bool with_gradient);
+  Status run_micro_batches(const Program::Key& key, std::span<const PackItem> items,
+                           std::span<const size_t> owners,
+                           std::vector<ForwardBackwardResult>& results);
+
+  std::shared_ptr<const LoadedModel> model_;
+  Executor& executor_;
+  EngineOptions options_;
+  ParameterSet base_;
+  std::shared_ptr<Buffer> rope_table_;
+  std::vector<std::unique_ptr<Trainable>> trainables_;
+  std::unique_ptr<Programs> programs_;
+};
+
+Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, const LossInfo* loss,
+                                        bool with_gradient) const {
+  Program::Key key{.models = {}, .loss = loss, .with_gradient = with_gradient};
+  for (const Work& item : work) {
+    Trainable* trainable = nullptr;
+    if (item.id != kBaseModel) {
+      MS_ASSIGN_OR_RETURN(trainable, find(item.id));
+    } else if (with_gradient) {
+      return invalid_argument("the base is frozen: add an adapter or full weights to train");
+    }
+    if (trainable != nullptr && trainable->is_full && work.size() > 1) {
+      return invalid_argument("full weights do not share a pass: give them a call of their own");
+    }
+    if (std::find(key.models.begin(), key.models.end(), trainable) != key.models.end()) {
+      return invalid_argument("model " + std::to_string(item.id) + " appears twice in one call");
+    }
+    key.models.push_back(trainable);
+  }
+  return key;
+}
+
+Result<std::vector<ForwardBackwardResult>> EngineImpl::execute(std::span<const Work> work,
+                                                               std::string_view loss_name,
+                                                               bool with_gradient) {
+  MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(loss_name));
+  MS_ASSIGN_OR_RETURN(const Program::Key key, key_of(work, loss, with_gradient));
+  std::vector<ForwardBackwardResult> results(work.size());
+  std::vector<PackItem> items;
+  std::vector<size_t> owners;
+  for (size_t w = 0; w < work.size(); ++w) {
+    for (size_t i = 0; i < work[w].datums.size(); ++i) {
+      const Datum& datum = work[w].datums[i];
+      MS_RETURN_IF_ERROR(validate_datum(datum, i, model_->config.vocabulary,
+                                        options_.max_sequence_tokens, *loss));
+      items.push_back({&datum, static_cast<int32_t>(w)});
+      owners.push_back(w);
+      results[w].num_tokens += static_cast<int64_t>(datum.tokens.size());
+      results[w].logprobs.emplace_back(datum.tokens.size(), 0.0f);
+      for (float weight : datum.weights) results[w].weight_sum += static_cast<double>(weight);
+    }
+  }
+  MS_RETURN_IF_ERROR(run_micro_batches(key, items, owners, results));
+  if (with_gradient) {
+    for (const Trainable* model : key.models) const_cast<Trainable*>(model)->has_gradient = true;
+  }
+  for (ForwardBackwardResult& result : results) result.finite = std::isfinite(result.loss_sum);
+  return results;
+}
+
+// Results are gathered per datum in f64 in datum order, so they do not depend on how rows were batched.
+Status EngineImpl::run_micro_batches(const Program::Key& key, std::span<const PackItem> items,
+                                     std::span<const size_t> owners,
+                                     std::vector<ForwardBackwardResult>& results) {
+  std::vector<size_t> index_in_owner(items.size(), 0);
+  std::vector<size_t> seen(results.size(), 0);
+  for (size_t i = 0; i < items.size(); ++i) index_in_owner[i] = seen[owners[i]]++;
+  std::vector<double> datum_loss(items.size(), 0.0);
+  const auto runs = split_into_micro_batches(items, options_.max_micro_batch_rows);
+  size_t first = 0;
+  for (size_t count : runs) {
+    const auto run_items = items.subspan(first, count);
+    const Batch batch = pack(run_items, !key.with_gradient);
+    const int64_t rows = static_cast<int64_t>(std::max(batch.tokens.size(), batch.picked.size()));
+    MS_ASSIGN_OR_RETURN(Program * program, programs_->get(key, std::max<int64_t>(round_up(rows, 256), 256)));
+    program->run(batch, run_items);
+    for (size_t i = 0; i < batch.origins.size(); ++i) {
+      const auto& origin = batch.origins[i];
+      if (origin.item < 0) continue;
+      const size_t item = first + static_cast<size_t>(origin.item);
+      datum_loss[item] += static_cast<double>(program->token_loss()[i]);
+      results[owners[item]].logprobs[index_in_owner[item]][static_cast<size_t>(origin.position)] =
+          program->logprob()[i];
+    }
+    for (size_t w = 0; w < results.size(); ++w) ++results[w].num_micro_batches;
+    first += count;
+  }
+  for (size_t i = 0; i < items.size(); ++i) results[owners[i]].loss_sum += datum_loss[i];
+  return {};
+}
+
+Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& options) {
+  MS_RETURN_IF_ERROR(validate_adamw(options));
+  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  if (!t->has_gradient) {
+    return failed_precondition("optim_step without a gradient: call forward_backward first");
+  }
+  MS_RETURN_IF_ERROR(prepare_optimizer(executor_, *t));
+  t->norm_program->run({});
+  const float squares = *static_cast<const float*>(t->norm_program->output("sum_of_squares"));
+  OptimStepResult result;
+  result.grad_norm = std::sqrt(static_cast<double>(squares)) / options.normaliser;
+  result.applied = std::isfinite(result.grad_norm);
+  if (result.applied) {
+    double scale = 1.0 / options.normaliser;
+    if (options.max_grad_norm > 0.0f) {
+      const double limit = static_cast<double>(options.max_grad_norm);
+      scale *= std::min(1.0, limit / (result.grad_norm + 1e-6));
+    }
+    ++t->step;
+    const AdamwScalars scalars = adamw_scalars({.lr = options.lr,
+                                                .beta1 = options.beta1,
+                                                .beta2 = options.beta2,
+                                                .eps = options.eps,
+                                                .weight_decay = options.weight_decay},
+                                               t->step, static_cast<float>(scale));
+    std::memcpy(t->scalars->data(), &scalars, sizeof(scalars));
+    t->adamw_program->run({});
+  }
+  clear_gradients(*t);
+  return result;
+}
+
+Result<Engine::State> EngineImpl::state(ModelId id) const {
+  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  State state;
+  state.step = t->step;
+  for (const auto& [prefix, set] : {std::pair<std::string, const ParameterSet*>{"model/", &t->masters},
+                                    {"adam_m/", &t->adam_m},
+                                    {"adam_v/", &t->adam_v}}) {
+    for (const auto& [name, buffer] : *set) {
+      state.tensors[prefix + name] = view_of(prefix + name, buffer);
+    }
+  }
+  return state;
+}
+
+Status EngineImpl::load_state(ModelId id, const State& state) {
+  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  MS_ASSIGN_OR_RETURN(const State own, this->state(id));
+  MS_RETURN_IF_ERROR(check_same_tensors(own.tensors, state.tensors));
+  for (const auto& [name, target] : own.tensors) {
+    auto* buffer = const_cast<Buffer*>(static_cast<const Buffer*>(target.owner.get()));
+    std::memcpy(buffer->data(), state.tensors.at(name).data, static_cast<size_t>(target.size_bytes));
+    buffer->mark_changed();
+  }
+  t->step = state.step;
+  clear_gradients(*t);
+  return {};
+}
+
+Result<TensorSet> EngineImpl::gradients(ModelId id) const {
+  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  TensorSet result;
+  for (const auto& [name, master] : t->masters) {
+    const int64_t n = master->size_bytes() / 4;
+    auto sum = std::make_shared<std::vector<float>>(static_cast<size_t>(n), 0.0f);
+    for (int64_t use = 0; use < t->num_uses(name); ++use) {
+      const std::string key = use == 0 ? name : name + "#" + std::to_string(use);
+      const auto* values = static_cast<const float*>(std::as_const(*t->grads.at(key)).data());
+      for (int64_t i = 0; i < n; ++i) (*sum)[static_cast<size_t>(i)] += values[i];
+    }
+    result[name] = {.name = name,
+                    .dtype = DType::kF32,
+                    .shape = master->shape(),
+                    .data = sum->data(),
+                    .size_bytes = n * 4,
+                    .owner = sum,
+                    .aux = {}};
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const LoadedModel> model,
+                                               Executor& executor, const EngineOptions& options) {
+  if (options.compute != DType::kBF16 && options.compute != DType::kF32) {
+    return invalid_argument("compute dtype: expected bf16 or f32, got " +
+                            std::string(dtype_name(options.compute)));
+  }
+  return std::unique_ptr<Engine>(std::make_unique<EngineImpl>(std::move(model), executor, options));
+}
+
+}  // namespace mainspring

@@ -1,0 +1,183 @@
+#include "mainspring/engine/trainable.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "mainspring/base/check.h"
+#include "mainspring/base/philox.h"
+#include "mainspring/models/decoder.h"
+#include "mainspring/optim/adamw.h"
+
+namespace mainspring {
+namespace {
+
+std::shared_ptr<Buffer> zeros(Executor& executor, const std::vector<int64_t>& shape) {
+  return executor.allocate(DType::kF32, shape);
+}
+
+// Moments and accumulators beside every master.
+void add_state(Executor& executor, Trainable& trainable) {
+  for (const auto& [name, master] : trainable.masters) {
+    trainable.adam_m[name] = zeros(executor, master->shape());
+    trainable.adam_v[name] = zeros(executor, master->shape());
+    trainable.grads[name] = zeros(executor, master->shape());
+  }
+  trainable.scalars = zeros(executor, {8});
+}
+
+void fill_kaiming(Buffer& buffer, uint64_t key, int64_t in) {
+  const float bound = 1.0f / std::sqrt(static_cast<float>(in));
+  auto* values = static_cast<float*>(buffer.data());
+  const int64_t n = buffer.size_bytes() / 4;
+  for (int64_t i = 0; i < n; i += 4) {
+    const PhiloxCounter block = philox4x32(
+        {static_cast<uint32_t>(i / 4), static_cast<uint32_t>(i >> 34), 0, 0}, philox_key(key));
+    for (int64_t j = i; j < std::min(i + 4, n); ++j) {
+      values[j] = (2.0f * philox_uniform(block[static_cast<size_t>(j - i)]) - 1.0f) * bound;
+    }
+  }
+  buffer.mark_changed();
+}
+
+std::vector<OptimizedParam> optimized_params(const Trainable& trainable) {
+  std::vector<OptimizedParam> params;  // a map: in name order, as rule 15 asks
+  for (const auto& [name, master] : trainable.masters) {
+    params.push_back({name, {master->shape()}, trainable.num_uses(name)});
+  }
+  return params;
+}
+
+// Binds every source of a traced optimizer graph by its name's prefix.
+Status bind_optimizer(Executable& program, const std::vector<std::string>& sources,
+                      const Trainable& t) {
+  const auto strip = [](const std::string& name, std::string_view prefix) {
+    return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : std::string();
+  };
+  for (const std::string& source : sources) {
+    const ParameterSet* set = &t.masters;
+    std::string name = source;
+    if (source == "adamw.scalars") {
+      MS_RETURN_IF_ERROR(program.bind(source, t.scalars.get()));
+      continue;
+    }
+    for (const auto& [prefix, candidate] :
+         {std::pair{"adam_m/", &t.adam_m}, {"adam_v/", &t.adam_v}, {"grad/", &t.grads}}) {
+      if (std::string rest = strip(source, prefix); !rest.empty()) {
+        set = candidate;
+        name = rest;
+      }
+    }
+    const auto found = set->find(name);
+    MS_CHECK(found != set->end(), "optimizer source " + source);
+    MS_RETURN_IF_ERROR(program.bind(source, found->second.get()));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Executable>> compile_optimizer(
+    Executor& executor, const Trainable& t, void (*trace)(Tracer&, const std::vector<OptimizedParam>&)) {
+  Tracer tracer(DType::kF32);
+  trace(tracer, optimized_params(t));
+  Graph graph = tracer.release();
+  const std::vector<std::string> sources = source_names(graph);
+  MS_ASSIGN_OR_RETURN(auto program, executor.compile(std::move(graph), {}));
+  MS_RETURN_IF_ERROR(bind_optimizer(*program, sources, t));
+  return program;
+}
+
+}  // namespace
+
+int64_t Trainable::num_uses(const std::string& name) const {
+  int64_t uses = 1;
+  while (grads.count(name + "#" + std::to_string(uses)) > 0) ++uses;
+  return uses;
+}
+
+Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConfig& config,
+                                             const LoraOptions& options) {
+  if (options.rank < 1) return invalid_argument("lora rank: expected 1 or more, got " + std::to_string(options.rank));
+  if (!(options.dropout >= 0.0f && options.dropout < 1.0f)) {
+    return invalid_argument("lora dropout: expected [0, 1), got " + std::to_string(options.dropout));
+  }
+  if (!std::isfinite(options.alpha)) return invalid_argument("lora alpha: expected a finite number");
+  MS_ASSIGN_OR_RETURN(const auto modules, lora_modules(config, options.targets));
+  auto trainable = std::make_unique<Trainable>();
+  nn::AdapterSpec& adapter = trainable->adapter;
+  adapter.rank = options.rank;
+  adapter.scale = options.alpha / static_cast<float>(options.rank);
+  adapter.dropout = options.dropout;
+  adapter.dropout_seed = options.seed;
+  for (const std::string& module : modules) {
+    const auto [out, in] = linear_shape(config, module);
+    adapter.modules.push_back({module, {options.rank, adapter.scale}});
+    auto a = zeros(executor, {options.rank, in});
+    fill_kaiming(*a, nn::random_key(options.seed, module + ".lora_A"), in);
+    trainable->masters[module + ".lora_A.weight"] = std::move(a);
+    trainable->masters[module + ".lora_B.weight"] = zeros(executor, {out, options.rank});
+  }
+  add_state(executor, *trainable);
+  return trainable;
+}
+
+Result<std::unique_ptr<Trainable>> make_lora_from(Executor& executor, const ModelConfig& config,
+                                                  const LoraOptions& options, const TensorSet& tensors) {
+  MS_ASSIGN_OR_RETURN(const auto known, lora_modules(config, {}));
+  auto trainable = std::make_unique<Trainable>();
+  nn::AdapterSpec& adapter = trainable->adapter;
+  adapter.dropout = options.dropout;
+  adapter.dropout_seed = options.seed;
+  size_t used = 0;
+  for (const std::string& module : known) {
+    const auto a = tensors.find(module + ".lora_A.weight");
+    const auto b = tensors.find(module + ".lora_B.weight");
+    if (a == tensors.end() && b == tensors.end()) continue;
+    if (a == tensors.end() || b == tensors.end()) {
+      return invalid_argument("adapter: " + module + " has only one of lora_A and lora_B");
+    }
+    const auto [out, in] = linear_shape(config, module);
+    const int64_t rank = a->second.shape.empty() ? 0 : a->second.shape[0];
+    if (a->second.shape != std::vector<int64_t>{rank, in} ||
+        b->second.shape != std::vector<int64_t>{out, rank} || rank < 1) {
+      return invalid_argument("adapter: " + module + ": expected A (r, " + std::to_string(in) +
+                              ") and B (" + std::to_string(out) + ", r)");
+    }
+    adapter.modules.push_back({module, {rank, options.alpha / static_cast<float>(rank)}});
+    used += 2;
+  }
+  if (used != tensors.size() || used == 0) {
+    return invalid_argument("adapter: " + std::to_string(tensors.size() - used) +
+                            " tensors belong to no linear of this model");
+  }
+  trainable->masters = copy_parameters_f32(executor, tensors);
+  add_state(executor, *trainable);
+  return trainable;
+}
+
+Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model) {
+  auto trainable = std::make_unique<Trainable>();
+  trainable->is_full = true;
+  trainable->masters = copy_parameters_f32(executor, model.weights);
+  add_state(executor, *trainable);
+  if (model.config.tied_embeddings) {
+    const std::string name = "model.embed_tokens.weight";
+    trainable->grads[name + "#1"] = zeros(executor, trainable->masters[name]->shape());
+  }
+  return trainable;
+}
+
+void clear_gradients(Trainable& trainable) {
+  if (!trainable.has_gradient) return;
+  for (auto& [name, grad] : trainable.grads) {
+    std::memset(grad->data(), 0, static_cast<size_t>(grad->size_bytes()));
+  }
+  trainable.has_gradient = false;
+}
+
+Status prepare_optimizer(Executor& executor, Trainable& t) {
+  if (t.adamw_program != nullptr) return {};
+  MS_ASSIGN_OR_RETURN(t.norm_program, compile_optimizer(executor, t, trace_sum_of_squares));
+  MS_ASSIGN_OR_RETURN(t.adamw_program, compile_optimizer(executor, t, trace_adamw));
+  return {};
+}
+
+}  // namespace mainspring

@@ -1,0 +1,56 @@
+// Trainable: the parameters that learn, their gradients and their optimizer state.
+//
+// The one idea: an adapter and a full set of weights are the same thing, named f32 masters with moments and
+// one gradient accumulator per use in the graph.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mainspring/engine/engine.h"
+#include "mainspring/exec/executor.h"
+#include "mainspring/nn/layers.h"
+#include "mainspring/weights/parameter_set.h"
+
+namespace mainspring {
+
+struct Trainable {
+  bool is_full = false;
+  nn::AdapterSpec adapter;  // slot and prefix are set per program
+  ParameterSet masters;     // f32, by name: "model....weight" or "<module>.lora_A.weight"
+  ParameterSet adam_m;
+  ParameterSet adam_v;
+  ParameterSet grads;       // "<name>" for the first use, "<name>#1", ... for later ones
+  int64_t step = 0;
+  bool has_gradient = false;
+  std::unique_ptr<Executable> norm_program;
+  std::unique_ptr<Executable> adamw_program;
+  std::shared_ptr<Buffer> scalars;  // f32(8)
+
+  /// How many uses a parameter has in the graph: 2 for a tied embedding, else 1.
+  int64_t num_uses(const std::string& name) const;
+};
+
+/// A fresh adapter: A kaiming-uniform as PEFT's, in [-1/sqrt(in), 1/sqrt(in)], keyed by (seed, module,
+/// element); B zero. Errors: invalid argument for an unknown target, rank < 1 or dropout outside [0, 1).
+Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConfig& config,
+                                             const LoraOptions& options);
+
+/// An adapter with given values: "<module>.lora_A.weight", "<module>.lora_B.weight"; ranks come from the
+/// shapes, scale = alpha / rank of the module. Errors: invalid argument for an unknown module, a missing
+/// half or a wrong shape.
+Result<std::unique_ptr<Trainable>> make_lora_from(Executor& executor, const ModelConfig& config,
+                                                  const LoraOptions& options, const TensorSet& tensors);
+
+/// f32 masters of every weight of the model.
+Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model);
+
+/// Clears every accumulator.
+void clear_gradients(Trainable& trainable);
+
+/// Compiles the gradient norm and the update on first use.
+Status prepare_optimizer(Executor& executor, Trainable& trainable);
+
+}  // namespace mainspring
