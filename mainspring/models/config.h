@@ -1,8 +1,9 @@
 // ModelConfig: everything about a decoder that changes its results, whatever file it came from.
 //
-// The one idea: config.json of three Hugging Face families and GGUF metadata become one flat struct; a
-// source field that would change results and has no place here is refused while loading, never ignored.
-// Not for how to compute: that is models/decoder.h. Design note: docs/design.md, section 2 (models/).
+// The one idea: config.json of three Hugging Face families and GGUF metadata become one flat
+// struct; a source field that would change results and has no place here is refused while loading,
+// never ignored. Not for how to compute: that is models/decoder.h. Design note: docs/design.md,
+// section 2 (models/).
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,13 @@ namespace mainspring {
 
 /// How rotary frequencies are stretched for longer contexts.
 ///   kLinear:  f' = f / factor
-///   kLlama3:  with wavelength w = 2 pi / f:  f' = f / factor if w > original_context / low_freq_factor;
+///   kLlama3:  with wavelength w = 2 pi / f:  f' = f / factor if w > original_context /
+///   low_freq_factor;
 ///             f if w < original_context / high_freq_factor; between them
 ///             f' = (1 - s) * f / factor + s * f,
 ///             s = (original_context / w - low_freq_factor) / (high_freq_factor - low_freq_factor)
-///   kFactors: f'_i = f_i / factors[i], one factor per pair (GGUF's rope_freqs.weight when it is not
+///   kFactors: f'_i = f_i / factors[i], one factor per pair (GGUF's rope_freqs.weight when it is
+///   not
 ///             recognised as kLlama3)
 struct RopeScaling {
   enum class Kind { kNone, kLinear, kLlama3, kFactors };
@@ -35,23 +38,23 @@ struct RopeScaling {
 
 /// A dense decoder of the Llama, Qwen2 or Qwen3 family. Axis letters: docs/glossary.md.
 struct ModelConfig {
-  std::string family;            // "llama", "qwen2", "qwen3"
-  int64_t d = 0;                 // hidden size
+  std::string family;  // "llama", "qwen2", "qwen3"
+  int64_t d = 0;       // hidden size
   int64_t layers = 0;
-  int64_t query_heads = 0;       // h
-  int64_t kv_heads = 0;          // divides query_heads
-  int64_t head_width = 0;        // c, set apart from d / h
+  int64_t query_heads = 0;  // h
+  int64_t kv_heads = 0;     // divides query_heads
+  int64_t head_width = 0;   // c, set apart from d / h
   int64_t ffn = 0;
-  int64_t vocabulary = 0;        // rows of the embedding
-  int64_t context_length = 0;    // positions the model was made for
+  int64_t vocabulary = 0;      // rows of the embedding
+  int64_t context_length = 0;  // positions the model was made for
   float rms_eps = 1e-6f;
   float rope_theta = 10000.0f;
   RopeScaling rope_scaling;
-  bool tied_embeddings = false;  // the head is the embedding matrix
-  bool attention_bias = false;   // biases on q, k, v
-  bool output_bias = false;      // bias on o_proj
-  bool mlp_bias = false;         // biases on gate, up, down
-  bool qk_norm = false;          // rms_norm over each head of q and k, before rope
+  bool tied_embeddings = false;     // the head is the embedding matrix
+  bool attention_bias = false;      // biases on q, k, v
+  bool output_bias = false;         // bias on o_proj
+  bool mlp_bias = false;            // biases on gate, up, down
+  bool qk_norm = false;             // rms_norm over each head of q and k, before rope
   std::vector<int32_t> eos_tokens;  // any of them ends a reply
   int32_t bos_token = -1;           // -1: none
   int32_t pad_token = -1;           // -1: none
@@ -65,12 +68,13 @@ struct ParameterSpec {
   std::vector<int64_t> shape;  // linear weights (out, in)
 };
 
-/// Every parameter of the model, in the order of the forward pass: the embedding, each layer, the last
-/// norm, and lm_head.weight if untied.
+/// Every parameter of the model, in the order of the forward pass: the embedding, each layer, the
+/// last norm, and lm_head.weight if untied.
 std::vector<ParameterSpec> model_parameters(const ModelConfig& config);
 
-/// Values that no model can have (sizes below 1, heads that do not divide, odd head width, non-positive
-/// eps or theta). Errors: invalid argument with the field's name, what was expected and what was got.
+/// Values that no model can have (sizes below 1, heads that do not divide, odd head width,
+/// non-positive eps or theta). Errors: invalid argument with the field's name, what was expected
+/// and what was got.
 Status validate_config(const ModelConfig& config);
 
 }  // namespace mainspring

@@ -1,8 +1,9 @@
 // LoadedModel: a model as it lies in its files, checked and named, with nothing computed.
 //
-// The one idea: a Hugging Face folder and a GGUF file give the same struct: one config, one set of tensors
-// under Hugging Face names (mapped, not read), the tokenizer's own description and the generation
-// defaults. Quantised GGUF tensors stay quantised. Design note: docs/design.md, section 2 (models/).
+// The one idea: a Hugging Face folder and a GGUF file give the same struct: one config, one set of
+// tensors under Hugging Face names (mapped, not read), the tokenizer's own description and the
+// generation defaults. Quantised GGUF tensors stay quantised. Design note: docs/design.md, section
+// 2 (models/).
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ namespace mainspring {
 
 enum class ModelSource { kHuggingFace, kGguf };
 
-/// What the model's makers suggest for sampling; unset where they say nothing. The product's own defaults
-/// do not come from here (temperature 1, no truncation).
+/// What the model's makers suggest for sampling; unset where they say nothing. The product's own
+/// defaults do not come from here (temperature 1, no truncation).
 struct GenerationConfig {
   std::vector<int32_t> eos_tokens;  // empty: use ModelConfig::eos_tokens
   std::optional<bool> do_sample;
@@ -35,7 +36,7 @@ struct GenerationConfig {
 
 /// Where text/ builds a tokenizer from: exactly one of tokenizer_json and gguf is set, or neither.
 struct TokenizerSource {
-  std::string tokenizer_json;         // the file's text; empty for GGUF or when the folder has none
+  std::string tokenizer_json;  // the file's text; empty for GGUF or when the folder has none
   std::optional<GgufTokenizer> gguf;
   std::string tokenizer_config_json;  // the file's text; may be empty
   std::string chat_template;          // Jinja text; empty: none
@@ -50,8 +51,9 @@ struct TokenizerSource {
 
 struct LoadedModel {
   ModelConfig config;
-  /// HF names: model.embed_tokens.weight, model.layers.N.self_attn.q_proj.weight, ..., lm_head.weight only
-  /// if untied. Exactly the names of model_parameters(config), each with its shape.
+  /// HF names: model.embed_tokens.weight, model.layers.N.self_attn.q_proj.weight, ...,
+  /// lm_head.weight only if untied. Exactly the names of model_parameters(config), each with its
+  /// shape.
   TensorSet weights;
   std::string path;  // the folder or file it came from
   ModelSource source = ModelSource::kHuggingFace;
@@ -63,11 +65,11 @@ struct LoadedModel {
   int64_t size_bytes = 0;              // of the stored weights
 };
 
-/// Loads a Hugging Face folder or a .gguf file by memory map; costs the parsing of headers, not of weights
-/// (GGUF q/k rows of the llama architecture are copied once to undo their permutation).
-/// Errors: not found (path, file); unimplemented with the supported list for an unknown architecture, an
-/// unhandled config field or a tensor type; invalid argument for wrong shapes, missing or unexpected
-/// tensors (named) and broken files (file and place).
+/// Loads a Hugging Face folder or a .gguf file by memory map; costs the parsing of headers, not of
+/// weights (GGUF q/k rows of the llama architecture are copied once to undo their permutation).
+/// Errors: not found (path, file); unimplemented with the supported list for an unknown
+/// architecture, an unhandled config field or a tensor type; invalid argument for wrong shapes,
+/// missing or unexpected tensors (named) and broken files (file and place).
 Result<std::shared_ptr<const LoadedModel>> load_model(const std::string& path);
 
 }  // namespace mainspring

@@ -1,0 +1,124 @@
+#include "mainspring/models/config.h"
+
+#include <cmath>
+#include <limits>
+
+#include "mainspring/models/names.h"
+
+namespace mainspring {
+namespace {
+
+// Above any real model; they keep sizes of hostile files inside 64-bit arithmetic.
+constexpr int64_t kMaxWidth = int64_t{1} << 24;
+constexpr int64_t kMaxLayers = 4096;
+
+Status check_range(std::string_view what, int64_t got, int64_t least, int64_t most) {
+  if (got >= least && got <= most) return Status();
+  return invalid_argument(std::string(what) + ": expected " + std::to_string(least) + " to " +
+                          std::to_string(most) + ", got " + std::to_string(got));
+}
+
+Status check_positive(std::string_view what, float got) {
+  if (std::isfinite(got) && got > 0.0f) return Status();
+  return invalid_argument(std::string(what) + ": expected a positive number, got " +
+                          std::to_string(got));
+}
+
+Status check_tokens(const ModelConfig& config) {
+  for (const int32_t token : config.eos_tokens) {
+    MS_RETURN_IF_ERROR(check_range("end-of-text token", token, 0, config.vocabulary - 1));
+  }
+  return check_range("beginning-of-text token", config.bos_token, -1, config.vocabulary - 1);
+}
+
+Status check_rope(const ModelConfig& config) {
+  const RopeScaling& scaling = config.rope_scaling;
+  MS_RETURN_IF_ERROR(check_positive("rope theta", config.rope_theta));
+  MS_RETURN_IF_ERROR(check_positive("rope scaling factor", scaling.factor));
+  if (scaling.kind == RopeScaling::Kind::kLlama3) {
+    MS_RETURN_IF_ERROR(check_positive("rope low_freq_factor", scaling.low_freq_factor));
+    MS_RETURN_IF_ERROR(
+        check_range("rope original context", scaling.original_context, 1, kMaxWidth * 64));
+    if (!std::isfinite(scaling.high_freq_factor) ||
+        scaling.high_freq_factor <= scaling.low_freq_factor) {
+      return invalid_argument("rope high_freq_factor: expected more than low_freq_factor");
+    }
+  }
+  if (scaling.kind == RopeScaling::Kind::kFactors) {
+    MS_RETURN_IF_ERROR(check_range("rope factors", static_cast<int64_t>(scaling.factors.size()),
+                                   config.head_width / 2, config.head_width / 2));
+    for (const float factor : scaling.factors)
+      MS_RETURN_IF_ERROR(check_positive("rope factor", factor));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status validate_config(const ModelConfig& config) {
+  MS_RETURN_IF_ERROR(check_range("hidden size", config.d, 1, kMaxWidth));
+  MS_RETURN_IF_ERROR(check_range("layers", config.layers, 1, kMaxLayers));
+  MS_RETURN_IF_ERROR(check_range("attention heads", config.query_heads, 1, kMaxWidth));
+  MS_RETURN_IF_ERROR(check_range("key/value heads", config.kv_heads, 1, config.query_heads));
+  MS_RETURN_IF_ERROR(check_range("head width", config.head_width, 2, 4096));
+  MS_RETURN_IF_ERROR(check_range("feed-forward width", config.ffn, 1, kMaxWidth));
+  MS_RETURN_IF_ERROR(
+      check_range("vocabulary", config.vocabulary, 1, std::numeric_limits<int32_t>::max()));
+  MS_RETURN_IF_ERROR(check_range("context length", config.context_length, 1, kMaxWidth * 64));
+  if (config.query_heads % config.kv_heads != 0) {
+    return invalid_argument("key/value heads: expected a divisor of " +
+                            std::to_string(config.query_heads) + ", got " +
+                            std::to_string(config.kv_heads));
+  }
+  if (config.head_width % 2 != 0) {
+    return invalid_argument("head width: expected an even number, got " +
+                            std::to_string(config.head_width));
+  }
+  MS_RETURN_IF_ERROR(check_positive("rms norm eps", config.rms_eps));
+  MS_RETURN_IF_ERROR(check_rope(config));
+  return check_tokens(config);
+}
+
+namespace {
+
+class Lister {
+ public:
+  void norm(std::string name, int64_t width) {
+    out.push_back({std::move(name) + ".weight", {width}});
+  }
+  void linear(const std::string& module, int64_t rows, int64_t columns, bool bias) {
+    out.push_back({module + ".weight", {rows, columns}});
+    if (bias) out.push_back({module + ".bias", {rows}});
+  }
+  std::vector<ParameterSpec> out;
+};
+
+}  // namespace
+
+std::vector<ParameterSpec> model_parameters(const ModelConfig& config) {
+  Lister list;
+  const int64_t q_width = config.query_heads * config.head_width;
+  const int64_t kv_width = config.kv_heads * config.head_width;
+  list.linear("model.embed_tokens", config.vocabulary, config.d, false);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    list.norm(prefix + "input_layernorm", config.d);
+    list.linear(prefix + "self_attn.q_proj", q_width, config.d, config.attention_bias);
+    list.linear(prefix + "self_attn.k_proj", kv_width, config.d, config.attention_bias);
+    list.linear(prefix + "self_attn.v_proj", kv_width, config.d, config.attention_bias);
+    if (config.qk_norm) {
+      list.norm(prefix + "self_attn.q_norm", config.head_width);
+      list.norm(prefix + "self_attn.k_norm", config.head_width);
+    }
+    list.linear(prefix + "self_attn.o_proj", config.d, q_width, config.output_bias);
+    list.norm(prefix + "post_attention_layernorm", config.d);
+    list.linear(prefix + "mlp.gate_proj", config.ffn, config.d, config.mlp_bias);
+    list.linear(prefix + "mlp.up_proj", config.ffn, config.d, config.mlp_bias);
+    list.linear(prefix + "mlp.down_proj", config.d, config.ffn, config.mlp_bias);
+  }
+  list.norm("model.norm", config.d);
+  if (!config.tied_embeddings) list.linear("lm_head", config.vocabulary, config.d, false);
+  return list.out;
+}
+
+}  // namespace mainspring

@@ -1,0 +1,253 @@
+// load_model: opens the files, names the tensors, and checks them against the config.
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "mainspring/base/nearest.h"
+#include "mainspring/io/gguf.h"
+#include "mainspring/io/json.h"
+#include "mainspring/io/mapped_file.h"
+#include "mainspring/io/safetensors.h"
+#include "mainspring/models/gguf_config.h"
+#include "mainspring/models/hf_config.h"
+#include "mainspring/models/loaded_model.h"
+#include "mainspring/models/names.h"
+#include "mainspring/models/tokenizer_source.h"
+
+namespace mainspring {
+namespace {
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+/// At most five names, and how many more there are.
+std::string some_names(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 5;
+  std::string out;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kShown) out += " and " + std::to_string(names.size() - kShown) + " more";
+  return out;
+}
+
+/// The set must be exactly the config's parameters, each with its shape.
+Status check_tensors(const ModelConfig& config, const TensorSet& tensors) {
+  std::vector<std::string> missing;
+  std::vector<std::string> known;
+  for (const ParameterSpec& spec : model_parameters(config)) {
+    known.push_back(spec.name);
+    const auto it = tensors.find(spec.name);
+    if (it == tensors.end()) {
+      missing.push_back(spec.name);
+      continue;
+    }
+    if (it->second.shape != spec.shape) {
+      return invalid_argument("tensor '" + spec.name + "': expected shape " +
+                              shape_text(spec.shape) + " by the config, got " +
+                              shape_text(it->second.shape));
+    }
+  }
+  if (!missing.empty()) return invalid_argument("missing tensors: " + some_names(missing));
+  if (tensors.size() == known.size()) return Status();
+  std::vector<std::string> unexpected;
+  const std::set<std::string> expected(known.begin(), known.end());
+  for (const auto& [name, tensor] : tensors) {
+    if (!expected.contains(name)) unexpected.push_back(name);
+  }
+  return invalid_argument("tensors that the config does not have: " + some_names(unexpected));
+}
+
+void count_sizes(LoadedModel& model) {
+  for (const auto& [name, tensor] : model.weights) {
+    model.num_parameters += tensor.num_elements();
+    model.size_bytes += tensor.size_bytes;
+  }
+}
+
+// ---- Hugging Face folders
+// ---------------------------------------------------------------------------
+
+Result<DType> dtype_of_safetensors(const SafetensorsEntry& entry) {
+  if (entry.dtype == "F32") return DType::kF32;
+  if (entry.dtype == "BF16") return DType::kBF16;
+  if (entry.dtype == "F16") return DType::kF16;
+  return unimplemented("tensor '" + entry.name + "': dtype " + entry.dtype +
+                       " is not supported, only F32, BF16 and F16");
+}
+
+/// Buffers that old checkpoints hold and transformers recomputes.
+bool is_recomputed_buffer(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
+
+Result<TensorSet> hf_tensors(Safetensors files) {
+  TensorSet out;
+  for (auto& [name, entry] : files.tensors) {
+    if (is_recomputed_buffer(name)) continue;
+    MS_ASSIGN_OR_RETURN(const DType dtype, dtype_of_safetensors(entry));
+    StoredTensor tensor;
+    tensor.name = name;
+    tensor.dtype = dtype;
+    tensor.shape = std::move(entry.shape);
+    tensor.data = entry.data;
+    tensor.size_bytes = entry.size_bytes;
+    tensor.owner = std::move(entry.owner);
+    out.emplace(name, std::move(tensor));
+  }
+  return out;
+}
+
+/// transformers drops a stored head when the config ties it; if it differs from the embedding,
+/// releases disagree about which to use, so that is refused.
+Status drop_tied_head(const ModelConfig& config, TensorSet& tensors) {
+  const auto head = tensors.find("lm_head.weight");
+  const auto embedding = tensors.find("model.embed_tokens.weight");
+  if (!config.tied_embeddings || head == tensors.end() || embedding == tensors.end())
+    return Status();
+  const StoredTensor& a = head->second;
+  const StoredTensor& b = embedding->second;
+  const bool equal = a.dtype == b.dtype && a.size_bytes == b.size_bytes &&
+                     std::memcmp(a.data, b.data, static_cast<size_t>(a.size_bytes)) == 0;
+  if (!equal) {
+    return invalid_argument(
+        "the config ties the head to the embedding (tie_word_embeddings), but lm_head.weight is "
+        "stored and "
+        "differs from model.embed_tokens.weight; set tie_word_embeddings to what is meant");
+  }
+  tensors.erase(head);
+  return Status();
+}
+
+Result<std::shared_ptr<const LoadedModel>> load_folder(const std::string& path) {
+  auto model = std::make_shared<LoadedModel>();
+  model->path = path;
+  model->source = ModelSource::kHuggingFace;
+  const std::string config_path = join_path(path, "config.json");
+  MS_ASSIGN_OR_RETURN(model->config_json, read_text_file(config_path, int64_t{1} << 24));
+  MS_ASSIGN_OR_RETURN(model->config, parse_hf_config(model->config_json, config_path));
+  MS_ASSIGN_OR_RETURN(Safetensors files, open_safetensors_folder(path));
+  Result<TensorSet> tensors = hf_tensors(std::move(files));
+  if (!tensors.ok()) return tensors.status().with_context(path);
+  model->weights = std::move(tensors).value();
+  Status status = drop_tied_head(model->config, model->weights);
+  if (status.ok()) status = check_tensors(model->config, model->weights);
+  if (!status.ok()) return status.with_context(path);
+  const std::string generation_path = join_path(path, "generation_config.json");
+  if (is_regular_file(generation_path)) {
+    MS_ASSIGN_OR_RETURN(model->generation_config_json,
+                        read_text_file(generation_path, int64_t{1} << 24));
+    MS_ASSIGN_OR_RETURN(model->generation,
+                        parse_generation_config(model->generation_config_json, generation_path));
+  }
+  MS_ASSIGN_OR_RETURN(model->tokenizer, read_folder_tokenizer(path));
+  count_sizes(*model);
+  return std::shared_ptr<const LoadedModel>(std::move(model));
+}
+
+// ---- GGUF files
+// ----------------------------------------------------------------------------------------
+
+Result<DType> dtype_of_gguf(const GgufTensor& tensor) {
+  switch (tensor.type) {
+    case kGgmlF32:
+      return DType::kF32;
+    case kGgmlF16:
+      return DType::kF16;
+    case kGgmlBF16:
+      return DType::kBF16;
+    case kGgmlQ4_0:
+      return DType::kQ4_0;
+    case kGgmlQ4_1:
+      return DType::kQ4_1;
+    case kGgmlQ8_0:
+      return DType::kQ8_0;
+    default:
+      return unimplemented("tensor '" + tensor.name + "': type " + std::string(tensor.type_name) +
+                           " is not supported, only F32, F16, BF16, Q4_0, Q4_1 and Q8_0");
+  }
+}
+
+/// Copies whole rows, so quantised ones too, into Hugging Face's order (has_permuted_rows).
+void restore_row_order(int64_t head_width, StoredTensor& tensor) {
+  const int64_t rows = tensor.shape[0];
+  const int64_t row_bytes = tensor.size_bytes / rows;
+  auto copy = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(tensor.size_bytes));
+  const auto* from = static_cast<const uint8_t*>(tensor.data);
+  const int64_t half = head_width / 2;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t within = row % head_width;
+    const int64_t source = row - within + 2 * (within % half) + within / half;
+    std::memcpy(copy->data() + row * row_bytes, from + source * row_bytes,
+                static_cast<size_t>(row_bytes));
+  }
+  tensor.data = copy->data();
+  tensor.owner = std::move(copy);
+}
+
+Result<TensorSet> gguf_tensors(const GgufFile& file) {
+  TensorSet out;
+  for (const auto& [gguf_name, source] : file.tensors()) {
+    if (gguf_name == "rope_freqs.weight") continue;  // part of the config
+    StoredTensor tensor;
+    tensor.name = hf_name_of_gguf(gguf_name);
+    if (tensor.name.empty()) {
+      return unimplemented("tensor '" + gguf_name + "' is none that this architecture has");
+    }
+    MS_ASSIGN_OR_RETURN(tensor.dtype, dtype_of_gguf(source));
+    tensor.shape.assign(source.dims.rbegin(), source.dims.rend());
+    tensor.data = source.data;
+    tensor.size_bytes = source.size_bytes;
+    tensor.owner = file.file();
+    out.emplace(tensor.name, std::move(tensor));
+  }
+  return out;
+}
+
+/// Norms and biases are added or multiplied as they are: no block-quantised ones exist.
+Status refuse_quantised_vectors(const TensorSet& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.shape.size() == 1 && is_quantised(tensor.dtype)) {
+      return unimplemented("tensor '" + name + "': a vector of type " +
+                           std::string(dtype_name(tensor.dtype)));
+    }
+  }
+  return Status();
+}
+
+Status load_gguf_weights(const GgufFile& file, LoadedModel& model) {
+  MS_ASSIGN_OR_RETURN(model.weights, gguf_tensors(file));
+  MS_RETURN_IF_ERROR(check_tensors(model.config, model.weights));
+  MS_RETURN_IF_ERROR(refuse_quantised_vectors(model.weights));
+  for (auto& [name, tensor] : model.weights) {
+    if (has_permuted_rows(model.config, name)) restore_row_order(model.config.head_width, tensor);
+  }
+  return Status();
+}
+
+Result<std::shared_ptr<const LoadedModel>> load_gguf(const std::string& path) {
+  MS_ASSIGN_OR_RETURN(const std::shared_ptr<const GgufFile> file, GgufFile::open(path));
+  auto model = std::make_shared<LoadedModel>();
+  model->path = path;
+  model->source = ModelSource::kGguf;
+  MS_ASSIGN_OR_RETURN(model->config, read_gguf_config(*file));
+  const Status status = load_gguf_weights(*file, *model);
+  if (!status.ok()) return status.with_context(path);
+  if (file->has("tokenizer.ggml.model")) {
+    MS_ASSIGN_OR_RETURN(model->tokenizer, read_gguf_tokenizer_source(*file));
+  }
+  count_sizes(*model);
+  return std::shared_ptr<const LoadedModel>(std::move(model));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const LoadedModel>> load_model(const std::string& path) {
+  if (is_directory(path)) return load_folder(path);
+  if (!is_regular_file(path)) {
+    return not_found(path +
+                     ": no such file or folder; expected a Hugging Face folder or a .gguf file");
+  }
+  return load_gguf(path);
+}
+
+}  // namespace mainspring

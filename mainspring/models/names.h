@@ -1,0 +1,27 @@
+// Names of parameters in Hugging Face and GGUF files, both ways.
+//
+// The one idea: one table of stems; a name is a stem with a layer number, and ".weight" or ".bias".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mainspring {
+
+/// "blk.3.attn_q.weight" -> "model.layers.3.self_attn.q_proj.weight"; "" if there is no such name.
+std::string hf_name_of_gguf(std::string_view gguf_name);
+
+/// "model.layers.3.self_attn.q_proj.weight" -> "blk.3.attn_q.weight"; "" if there is no such name.
+std::string gguf_name_of_hf(std::string_view hf_name);
+
+/// The seven linears of a layer that adapters may target: "q_proj", ..., "down_proj", in forward
+/// order.
+const std::vector<std::string>& linear_names();
+
+/// The module path of a layer's linear: (3, "q_proj") -> "model.layers.3.self_attn.q_proj".
+/// Precondition: `linear` is one of linear_names().
+std::string linear_module(int64_t layer, std::string_view linear);
+
+}  // namespace mainspring
