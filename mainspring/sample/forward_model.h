@@ -1,7 +1,7 @@
 // ForwardModel: a model as the sampler and the scorer compute it: config, weights and adapters.
 //
-// The one idea: both trace the trainer's own decoder, ending either in logits (to choose from) or in the
-// trainer's log-probability op; so what they return is what the trainer computes.
+// The one idea: both trace the trainer's own decoder, ending either in logits (to choose from) or
+// in the trainer's log-probability op; so what they return is what the trainer computes.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@
 
 namespace mainspring {
 
-/// One adapter served beside the base. `spec.prefix` heads its parameters' names; the slot is its index
-/// in ForwardModel::adapters and dropout is off, whatever the spec says.
+/// One adapter served beside the base. `spec.prefix` heads its parameters' names; the slot is its
+/// index in ForwardModel::adapters and dropout is off, whatever the spec says.
 struct ForwardAdapter {
   nn::AdapterSpec spec;
   const ParameterSet* parameters = nullptr;
   uint64_t weight_version = 0;
 };
 
-/// Everything outlives who uses it. A rope table is made unless `base` has one of at least the needed
-/// length under kRopeTableParam.
+/// Everything outlives who uses it. A rope table is made unless `base` has one of at least the
+/// needed length under kRopeTableParam.
 struct ForwardModel {
   DType compute = DType::kBF16;
   ModelConfig config;
@@ -50,8 +50,10 @@ class Forward {
   static Result<std::unique_ptr<Forward>> create(Executor& executor, const ForwardModel& model,
                                                  const Options& options);
 
-  int32_t* tokens() { return static_cast<int32_t*>(tokens_->data()); }    // (capacity.rows)
-  int32_t* targets() { return static_cast<int32_t*>(targets_->data()); }  // (capacity.picked), kLogprob
+  int32_t* tokens() { return static_cast<int32_t*>(tokens_->data()); }  // (capacity.rows)
+  int32_t* targets() {
+    return static_cast<int32_t*>(targets_->data());
+  }  // (capacity.picked), kLogprob
 
   void run(const RowTable& table, const KvView* kv);
 

@@ -1,11 +1,11 @@
 // Sampler: many requests, one batch: continuous batching over a paged key/value cache.
 //
-// The one idea: every running sample is "tokens so far, of which the first num_cached are in its pages";
-// a step computes the next rows of some of them. A prompt chunk, a decode step and the recomputation of a
-// preempted sample are the same thing, and by docs/exactness.md (rules 7, 18, 19) none of batch
-// composition, order of arrival, chunking, prefix sharing and preemption changes a bit of a result.
-// Not for tokenizers or files: prompts are token numbers, text comes through TextStream.
-// Threads: one caller. Design note: mainspring/sample/README.md.
+// The one idea: every running sample is "tokens so far, of which the first num_cached are in its
+// pages"; a step computes the next rows of some of them. A prompt chunk, a decode step and the
+// recomputation of a preempted sample are the same thing, and by docs/exactness.md (rules 7, 18,
+// 19) none of batch composition, order of arrival, chunking, prefix sharing and preemption changes
+// a bit of a result. Not for tokenizers or files: prompts are token numbers, text comes through
+// TextStream. Threads: one caller. Design note: mainspring/sample/README.md.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,11 @@ using MakeTextStream = std::function<std::unique_ptr<TextStream>()>;
 /// How the sampler computes; nothing here changes a bit of a result except `run_seed` for requests
 /// without a seed.
 struct SamplerOptions {
-  int32_t max_batch = 64;          // samples that run at once
-  int32_t max_rows = 512;          // rows of one step; longer prompts are computed in chunks
-  int64_t max_sequence_tokens = 0; // prompt and reply; 0: the model's context length
-  /// Size of the cache in pages of kPageTokens positions; 0: what max_batch sequences of 1,024 tokens or
-  /// one of max_sequence_tokens need.
+  int32_t max_batch = 64;           // samples that run at once
+  int32_t max_rows = 512;           // rows of one step; longer prompts are computed in chunks
+  int64_t max_sequence_tokens = 0;  // prompt and reply; 0: the model's context length
+  /// Size of the cache in pages of kPageTokens positions; 0: what max_batch sequences of 1,024
+  /// tokens or one of max_sequence_tokens need.
   int32_t cache_pages = 0;
   bool share_prefixes = true;
   uint64_t run_seed = 0;
@@ -67,6 +67,7 @@ enum class StopReason {
   kStopString,  // "stop_string"; `tokens` end with the token that completed it
   kContext,     // "context": max_sequence_tokens are used up
   kCancelled,   // "cancelled"
+  kNonFinite,   // "non_finite": the model gave NaN or infinite logits; no token was chosen
 };
 std::string_view stop_reason_name(StopReason reason);
 
@@ -79,8 +80,9 @@ struct TopLogprob {
 /// One finished sample. logprobs, raw_logprobs and kept are as long as tokens.
 struct SampleResult {
   std::vector<int32_t> tokens;
-  std::vector<float> logprobs;      // under the law sampled from; 0 when greedy
-  std::vector<float> raw_logprobs;  // under the model's own law: the trainer's log-probability, bit for bit
+  std::vector<float> logprobs;  // under the law sampled from; 0 when greedy
+  std::vector<float>
+      raw_logprobs;  // under the model's own law: the trainer's log-probability, bit for bit
   /// Size of the set the token was chosen from. Every processor keeps a prefix of the order (logit
   /// descending, id ascending), so the size and the logits rebuild the set (rule 20).
   std::vector<int32_t> kept;
@@ -89,44 +91,44 @@ struct SampleResult {
   StopReason stop_reason = StopReason::kMaxTokens;
   uint64_t seed = 0;
   uint64_t weight_version = 0;
-  /// Of each prompt token given those before it, if asked for; entry 0 is NaN (nothing predicts it).
-  /// Filled in every sample of the request.
+  /// Of each prompt token given those before it, if asked for; entry 0 is NaN (nothing predicts
+  /// it). Filled in every sample of the request.
   std::vector<float> prompt_logprobs;
 };
 
 /// What one step did for one sample: a token, the end, or both.
 struct SampleEvent {
   int64_t request = 0;
-  int32_t sample = 0;    // 0 <= sample < n
-  int32_t token = -1;    // -1: none (a sample that ended without one)
-  std::string text;      // further text that no stop string can take back
+  int32_t sample = 0;                  // 0 <= sample < n
+  int32_t token = -1;                  // -1: none (a sample that ended without one)
+  std::string text;                    // further text that no stop string can take back
   std::optional<SampleResult> result;  // set once, when the sample ends
 };
 
 /// Counts since creation, for logs and tests.
 struct SamplerStats {
   int64_t steps = 0;
-  int64_t rows = 0;             // computed
+  int64_t rows = 0;  // computed
   int64_t sampled_tokens = 0;
-  int64_t shared_tokens = 0;    // prompt positions taken from the cache
+  int64_t shared_tokens = 0;  // prompt positions taken from the cache
   int64_t preemptions = 0;
-  int64_t run_ns = 0;           // inside the executor
-  int64_t choose_ns = 0;        // logits to tokens
-  int64_t step_ns = 0;          // all of step()
+  int64_t run_ns = 0;     // inside the executor
+  int64_t choose_ns = 0;  // logits to tokens
+  int64_t step_ns = 0;    // all of step()
 };
 
 class Sampler {
  public:
-  /// `executor` and the model's parameters outlive the sampler. Errors: resource exhausted if cache or
-  /// arena cannot be had; invalid argument for adapters that do not match the model.
+  /// `executor` and the model's parameters outlive the sampler. Errors: resource exhausted if cache
+  /// or arena cannot be had; invalid argument for adapters that do not match the model.
   static Result<std::unique_ptr<Sampler>> create(Executor& executor, ForwardModel model,
                                                  SamplerOptions options);
   virtual ~Sampler() = default;
 
-  /// Queues a request and returns its number. A request that fits an empty cache never fails later, only
-  /// waits. Errors: invalid argument for bad parameters, an empty or too long prompt, tokens outside the
-  /// vocabulary or an unknown adapter; resource exhausted, with numbers, if prompt and max_tokens can
-  /// never fit the cache.
+  /// Queues a request and returns its number. A request that fits an empty cache never fails later,
+  /// only waits. Errors: invalid argument for bad parameters, an empty or too long prompt, tokens
+  /// outside the vocabulary or an unknown adapter; resource exhausted, with numbers, if prompt and
+  /// max_tokens can never fit the cache.
   virtual Result<int64_t> submit(SampleRequest request) = 0;
 
   /// Ends all samples of a request; their results come with the next step (kCancelled).
@@ -147,9 +149,5 @@ class Sampler {
   virtual const SamplerOptions& options() const = 0;  // with the 0s resolved
   virtual const SamplerStats& stats() const = 0;
 };
-
-/// The seed of a request without one: a function of the run's seed and the place, below 2^53 so that
-/// every JSON reader keeps it.
-uint64_t draw_seed(uint64_t run_seed, int64_t place);
 
 }  // namespace mainspring

@@ -17,20 +17,20 @@ struct SamplingParams {
   int32_t top_k = 0;         // 0: off
   float top_p = 1.0f;        // 1: off
   float min_p = 0.0f;        // 0: off
-  /// With the sample number and the token index, the key of the random numbers (docs/exactness.md, rule
-  /// 18). Missing: drawn from the sampler's run seed and the request's place.
+  /// With the sample number and the token index, the key of the random numbers (docs/exactness.md,
+  /// rule 18). Missing: drawn from the sampler's run seed and the request's place.
   std::optional<uint64_t> seed;
-  int32_t n = 1;  // samples of one prompt
-  std::vector<std::string> stop;      // the text ends before the first of them
-  std::vector<int32_t> stop_tokens;   // the sample ends after one of them
-  int32_t top_logprobs = 0;           // alternatives to report per token, 0 to kMaxTopLogprobs
+  int32_t n = 1;                     // samples of one prompt
+  std::vector<std::string> stop;     // the text ends before the first of them
+  std::vector<int32_t> stop_tokens;  // the sample ends after one of them
+  int32_t top_logprobs = 0;          // alternatives to report per token, 0 to kMaxTopLogprobs
   bool prompt_logprobs = false;
 };
 
 inline constexpr int32_t kMaxTopLogprobs = 128;
 
-/// Errors: invalid argument "<field>: expected ..., got ...", such as "top_p: expected a number above 0
-/// and at most 1, got 1.5".
+/// Errors: invalid argument "<field>: expected ..., got ...", such as "top_p: expected a number
+/// above 0 and at most 1, got 1.5".
 Status validate(const SamplingParams& params, int64_t vocabulary);
 
 }  // namespace mainspring
