@@ -30,6 +30,9 @@ struct Context {
   DType compute = DType::kBF16;  // kBF16 or kF32
 };
 
+/// A context of the path; choose_isa says which one this processor can run. `pool` outlives it.
+Context make_context(Isa isa, ThreadPool& pool, DType compute);
+
 // ---- weights -------------------------------------------------------------------------------------
 
 /// A stored matrix (out, in), row-major (rows of quantised blocks for quantised dtypes).

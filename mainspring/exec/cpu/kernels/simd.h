@@ -24,7 +24,9 @@
 //   P16: 16 pairs of bf16, one pair in 32 bits (low half = even element)
 //   P16 load_pairs(const uint32_t*), load_pairs_n, store_pairs, broadcast_pair(uint32_t),
 //       pack_pairs(F16 even, F16 odd) (rounded by rule 2)
+//   P16 zip_pairs(even_row, odd_row), zip_pairs_n: pair i = (even_row[i], odd_row[i]), bf16 rows
 //   F16 pair_even(P16), pair_odd(P16); F16 dot(F16 acc, P16 a, P16 b): rule 4's pair order
+//   U8: 8 words; load_words, store_words, transpose_words(U8[8]), upper_halves, lower_halves_up: packing
 #pragma once
 
 #include <immintrin.h>

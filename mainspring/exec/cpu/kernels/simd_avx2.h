@@ -249,4 +249,24 @@ MS_INLINE F16 dot(F16 acc, P16 a, P16 b) {
   return fma(pair_even(a), pair_even(b), acc);
 }
 
+/// Pairs (even[i], odd[i]) of two rows.
+MS_INLINE P16 zip_pairs(const uint16_t* even, const uint16_t* odd) {
+  const __m256i e = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(even));
+  const __m256i o = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(odd));
+  const __m256i a = _mm256_unpacklo_epi16(e, o);  // pairs 0-3 and 8-11
+  const __m256i b = _mm256_unpackhi_epi16(e, o);  // pairs 4-7 and 12-15
+  return {_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31)};
+}
+MS_INLINE P16 zip_pairs_n(const uint16_t* even, const uint16_t* odd, int n) {
+  alignas(32) uint16_t e[16] = {};
+  alignas(32) uint16_t o[16] = {};
+  for (int i = 0; i < n; ++i) {
+    e[i] = even[i];
+    o[i] = odd[i];
+  }
+  return zip_pairs(e, o);
+}
+
 }  // namespace mainspring::cpu::MS_ISA_NAMESPACE
+
+#include "mainspring/exec/cpu/kernels/simd_words256.h"

@@ -150,4 +150,20 @@ MS_INLINE F16 dot(F16 acc, P16 a, P16 b) {
 #endif
 }
 
+/// Pairs (even[i], odd[i]) of two rows.
+MS_INLINE P16 zip_halves(__m256i even, __m256i odd) {
+  return {_mm512_or_si512(_mm512_cvtepu16_epi32(even),
+                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16))};
+}
+MS_INLINE P16 zip_pairs(const uint16_t* even, const uint16_t* odd) {
+  return zip_halves(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(even)),
+                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(odd)));
+}
+MS_INLINE P16 zip_pairs_n(const uint16_t* even, const uint16_t* odd, int n) {
+  return zip_halves(_mm256_maskz_loadu_epi16(first_n(n).m, even),
+                    _mm256_maskz_loadu_epi16(first_n(n).m, odd));
+}
+
 }  // namespace mainspring::cpu::MS_ISA_NAMESPACE
+
+#include "mainspring/exec/cpu/kernels/simd_words256.h"

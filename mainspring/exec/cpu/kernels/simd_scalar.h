@@ -257,6 +257,46 @@ MS_INLINE F16 dot(F16 acc, P16 a, P16 b) {
   return fma(pair_even(a), pair_even(b), acc);
 }
 
+/// Pairs (even[i], odd[i]) of two rows.
+MS_INLINE P16 zip_pairs_n(const uint16_t* even, const uint16_t* odd, int n) {
+  P16 r;
+  MS_LANES r.l[i] = i < n ? even[i] | static_cast<uint32_t>(odd[i]) << 16 : 0u;
+  return r;
+}
+MS_INLINE P16 zip_pairs(const uint16_t* even, const uint16_t* odd) {
+  return zip_pairs_n(even, odd, 16);
+}
+
+/// 8 words, for packing.
+struct U8 {
+  uint32_t l[8];
+};
+MS_INLINE U8 load_words(const uint32_t* p) {
+  U8 r;
+  for (int i = 0; i < 8; ++i) r.l[i] = p[i];
+  return r;
+}
+MS_INLINE void store_words(uint32_t* p, U8 a) {
+  for (int i = 0; i < 8; ++i) p[i] = a.l[i];
+}
+MS_INLINE U8 upper_halves(U8 a) {
+  for (int i = 0; i < 8; ++i) a.l[i] &= 0xffff0000u;
+  return a;
+}
+MS_INLINE U8 lower_halves_up(U8 a) {
+  for (int i = 0; i < 8; ++i) a.l[i] <<= 16;
+  return a;
+}
+MS_INLINE void transpose_words(U8 (&r)[8]) {
+  for (int i = 0; i < 8; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const uint32_t t = r[i].l[j];
+      r[i].l[j] = r[j].l[i];
+      r[j].l[i] = t;
+    }
+  }
+}
+
 #undef MS_LANES
 
 }  // namespace mainspring::cpu::MS_ISA_NAMESPACE

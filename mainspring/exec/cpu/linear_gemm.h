@@ -1,0 +1,314 @@
+// The driver behind every product of activation rows with packed weights.
+//
+// The one idea: rows are cut into balanced tiles; a block of tiles is packed once and meets panel after
+// panel of the weights. Many rows: each task packs a block of its own (within the second-level cache) and
+// walks all panels. Few rows: all rows are packed first and tasks share the panels out, so the weights
+// are streamed from memory once. Neither changes a bit: a row's result does not depend on its tile.
+// Internal to exec/cpu.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "mainspring/base/check.h"
+#include "mainspring/exec/cpu/chunks.h"
+#include "mainspring/exec/cpu/kernels/table.h"
+#include "mainspring/exec/cpu/ops.h"
+
+namespace mainspring::cpu {
+
+inline constexpr int kMaxGemmTerms = 8;
+inline constexpr int kMaxGemmOutputs = 8;
+inline constexpr int32_t kPaddingSlot = std::numeric_limits<int32_t>::min();
+
+inline const LinearKernels& linear_kernels(const Context& context) {
+  const LinearTable& table = *context.kernels->linear;
+  return context.compute == DType::kBF16 ? table.bf16 : table.f32;
+}
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t num_pairs(int64_t k) { return (k + 1) / 2; }
+
+/// Bytes of one panel of a packed matrix reduced over k.
+inline int64_t panel_bytes(const LinearKernels& kernels, int64_t k) {
+  return num_pairs(k) * kernels.b_pair_bytes * kernels.panel_columns;
+}
+
+/// Bytes between packed tiles of up to tile_rows rows and `pairs` pairs, slack included.
+inline int64_t tile_bytes(const LinearKernels& kernels, int64_t pairs) {
+  const int64_t bytes = pairs * kernels.a_pair_bytes * kernels.tile_rows + kPackSlackBytes;
+  return ceil_div(bytes, 64) * 64;
+}
+
+inline char* align64(void* p) {
+  return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63});
+}
+
+/// Row-major activations that a product reduces over.
+struct GemmTerm {
+  const void* x = nullptr;
+  int64_t k = 0;  // columns, and elements from row to row
+};
+
+struct GemmOutput {
+  int64_t columns = 0;
+  std::array<const void*, kMaxGemmTerms> b{};         // first panel per term
+  std::array<int64_t, kMaxGemmTerms> panel_bytes{};  // per term
+};
+
+struct Gemm {
+  int64_t rows = 0;
+  int num_terms = 0;
+  int num_outputs = 0;
+  int num_chunks = 1;
+  int64_t plan_pairs = 0;  // what the scratch was sized with
+  std::array<GemmTerm, kMaxGemmTerms> terms{};
+  std::array<GemmOutput, kMaxGemmOutputs> outputs{};
+  const RowTable* table = nullptr;  // null or without segments: every row is plain
+  void* scratch = nullptr;
+};
+
+/// Part of an output that a kernel has just computed, or is about to.
+struct GemmTile {
+  int output = 0;
+  int64_t row = 0;
+  int rows = 0;
+  int64_t column = 0;
+  int64_t columns = 0;  // without the panel's padding
+  int panels = 1;
+  const int32_t* slots = nullptr;  // per row of the tile: adapter slot, -1, or kPaddingSlot
+  float* c = nullptr;
+  int64_t c_stride = 0;
+
+  uint32_t mask_of(int32_t slot) const {
+    uint32_t mask = 0;
+    for (int r = 0; r < rows; ++r) mask |= static_cast<uint32_t>(slots[r] == slot) << r;
+    return mask;
+  }
+  uint32_t live_mask() const {
+    return ((1u << rows) - 1u) & ~mask_of(kPaddingSlot);
+  }
+};
+
+/// How rows are cut.
+struct GemmPlan {
+  int64_t tiles = 0;
+  int64_t blocks = 0;
+  int64_t block_tiles = 0;  // most tiles of a block
+  bool shared = false;      // all rows packed first
+  int64_t column_splits = 1;
+
+  int64_t tile_row(int64_t rows, int64_t tile) const { return rows * tile / tiles; }
+};
+
+inline constexpr int64_t kMaxBlockRows = 192;
+
+/// Most tiles of a block: packed, they fill half of a small second-level cache. `pairs`: over all terms.
+inline int64_t most_block_tiles(const LinearKernels& kernels, int64_t pairs) {
+  constexpr int64_t kBlockBytes = 256 << 10;
+  return std::clamp<int64_t>(kBlockBytes / tile_bytes(kernels, pairs), 1,
+                             kMaxBlockRows / kernels.tile_rows);
+}
+
+inline GemmPlan plan_gemm(const LinearKernels& kernels, int threads, int64_t rows, int64_t pairs) {
+  GemmPlan plan;
+  plan.tiles = std::max<int64_t>(1, ceil_div(rows, kernels.tile_rows));
+  const int64_t most = most_block_tiles(kernels, pairs);
+  plan.shared = rows <= kMaxBlockRows && (plan.tiles <= most || plan.tiles < 2 * threads);
+  plan.blocks = 1;
+  if (!plan.shared) {
+    plan.blocks = ceil_div(plan.tiles, most);
+    plan.blocks = std::min(plan.tiles, ceil_div(plan.blocks, 2 * threads) * 2 * threads);
+    if (plan.blocks < 2 * threads) plan.column_splits = ceil_div(2 * threads, plan.blocks);
+  }
+  plan.block_tiles = ceil_div(plan.tiles, plan.blocks);
+  return plan;
+}
+
+/// Enough for every number of rows up to `rows`.
+inline size_t gemm_scratch_bytes(const Context& context, int64_t rows, int64_t pairs) {
+  const LinearKernels& kernels = linear_kernels(context);
+  const int64_t threads = context.pool->size();
+  const int64_t tiles = std::max<int64_t>(1, ceil_div(rows, kernels.tile_rows));
+  const int64_t most = most_block_tiles(kernels, pairs);
+  const int64_t packed =
+      std::max(std::min(tiles, std::max(most, 2 * threads)), threads * std::min(tiles, most));
+  // Terms are packed apart, each with its own slack.
+  return static_cast<size_t>(
+      packed * (tile_bytes(kernels, pairs) + kMaxGemmTerms * (kPackSlackBytes + 64)) + 64);
+}
+
+/// The adapter slot of rows [row, row + count): -1 without segments, kPaddingSlot outside every segment.
+void row_slots(const RowTable* table, int64_t row, int64_t count, int32_t* slots);
+
+/// c (rows x panels) = fold over `k` elements of the rows (null: zeros) with panels of b, in one chunk,
+/// packing on the stack.
+void fold_rows(const LinearKernels& kernels, const void* const* rows, int num_rows, int64_t k,
+               const void* b, int64_t b_panel_bytes, int panels, float* c, int64_t c_stride);
+
+/// What a product does with its tiles; derive and hide what differs.
+struct GemmHooks {
+  bool skip(const GemmTile&) const { return false; }
+  /// Fills tile.c and returns true to fold on from it (one chunk only).
+  bool load(const GemmTile&) const { return false; }
+  /// Packs rows [row, row + rows) of a term.
+  void pack(const LinearKernels& kernels, const GemmTerm& term, const GemmTile& tile,
+            void* packed) const {
+    const void* pointers[kMaxTileRows];
+    const int64_t stride = term.k * kernels.element_bytes;
+    for (int r = 0; r < tile.rows; ++r) {
+      pointers[r] = static_cast<const char*>(term.x) + (tile.row + r) * stride;
+    }
+    kernels.pack_a_rows(pointers, tile.rows, term.k, packed);
+  }
+};
+
+template <class Hooks>
+class GemmRun {
+ public:
+  GemmRun(const Context& context, const Gemm& gemm, const Hooks& hooks)
+      : kernels_(linear_kernels(context)), pool_(*context.pool), gemm_(gemm), hooks_(hooks) {
+    MS_CHECK(gemm.num_terms <= kMaxGemmTerms && gemm.num_outputs <= kMaxGemmOutputs,
+             "too many terms or outputs in one product");
+    for (int t = 0; t < gemm.num_terms; ++t) {
+      const int64_t k = gemm.terms[t].k;
+      tile_terms_[t].pairs = num_pairs(k);
+      tile_terms_[t].chunk_pairs = chunk_pairs(k, gemm.num_chunks);
+      term_offset_[t + 1] = term_offset_[t] + tile_bytes(kernels_, num_pairs(k));
+    }
+    plan_ = plan_gemm(kernels_, pool_.size(), gemm.rows, gemm.plan_pairs);
+  }
+
+  void run() {
+    if (gemm_.rows == 0 || gemm_.num_outputs == 0) return;
+    if (plan_.shared) {
+      run_shared();
+    } else {
+      run_blocks();
+    }
+  }
+
+ private:
+  struct Block {
+    int64_t tile_begin = 0;
+    int64_t tile_end = 0;
+    char* packed = nullptr;
+    const int32_t* slots = nullptr;  // of the block's rows
+  };
+
+  GemmTile tile_at(const Block& block, int64_t tile) const {
+    GemmTile out;
+    out.row = plan_.tile_row(gemm_.rows, tile);
+    out.rows = static_cast<int>(plan_.tile_row(gemm_.rows, tile + 1) - out.row);
+    out.slots = block.slots + (out.row - plan_.tile_row(gemm_.rows, block.tile_begin));
+    return out;
+  }
+
+  int64_t tile_stride() const { return term_offset_[gemm_.num_terms]; }
+
+  void pack(const Block& block, int64_t tile) const {
+    const GemmTile at = tile_at(block, tile);
+    if (hooks_.skip(at)) return;
+    char* packed = block.packed + (tile - block.tile_begin) * tile_stride();
+    for (int t = 0; t < gemm_.num_terms; ++t) {
+      hooks_.pack(kernels_, gemm_.terms[t], at, packed + term_offset_[t]);
+    }
+  }
+
+  int64_t panels_of(int output) const {
+    return ceil_div(gemm_.outputs[output].columns, kernels_.panel_columns);
+  }
+
+  /// One group of panels of one output against all tiles of a block.
+  void compute(const Block& block, int output, int64_t panel, int panels) const {
+    const GemmOutput& out = gemm_.outputs[output];
+    alignas(64) float c[kMaxTileFloats];
+    std::array<TileTerm, kMaxGemmTerms> terms = tile_terms_;
+    for (int t = 0; t < gemm_.num_terms; ++t) {
+      terms[t].panel_bytes = out.panel_bytes[t];
+      terms[t].b = static_cast<const char*>(out.b[t]) + panel * out.panel_bytes[t];
+    }
+    for (int64_t i = block.tile_begin; i < block.tile_end; ++i) {
+      GemmTile tile = tile_at(block, i);
+      if (hooks_.skip(tile)) continue;
+      tile.output = output;
+      tile.column = panel * kernels_.panel_columns;
+      tile.columns = std::min<int64_t>(panels * kernels_.panel_columns, out.columns - tile.column);
+      tile.panels = panels;
+      tile.c = c;
+      tile.c_stride = panels * kernels_.panel_columns;
+      const char* packed = block.packed + (i - block.tile_begin) * tile_stride();
+      for (int t = 0; t < gemm_.num_terms; ++t) terms[t].a = packed + term_offset_[t];
+      TileArgs args;
+      args.terms = terms.data();
+      args.num_terms = gemm_.num_terms;
+      args.num_chunks = gemm_.num_chunks;
+      args.load_c = hooks_.load(tile);
+      args.c = c;
+      args.c_stride = tile.c_stride;
+      kernels_.tile[tile.rows - 1][panels - 1](args);
+      hooks_.finish(kernels_, tile);
+    }
+  }
+
+  void run_shared() {
+    int32_t slots[kMaxBlockRows];
+    row_slots(gemm_.table, 0, gemm_.rows, slots);
+    const Block block{0, plan_.tiles, align64(gemm_.scratch), slots};
+    if (plan_.tiles <= 2) {
+      for (int64_t i = 0; i < plan_.tiles; ++i) pack(block, i);
+    } else {
+      pool_.run(plan_.tiles, [&](int64_t i, int) { pack(block, i); });
+    }
+    const int group = plan_.tiles == 1 ? kernels_.wide_panels[gemm_.rows - 1] : 1;
+    std::array<int64_t, kMaxGemmOutputs + 1> first{};
+    for (int o = 0; o < gemm_.num_outputs; ++o) first[o + 1] = first[o] + ceil_div(panels_of(o), group);
+    pool_.run(first[gemm_.num_outputs], [&](int64_t task, int) {
+      int o = 0;
+      while (task >= first[o + 1]) ++o;
+      const int64_t panel = (task - first[o]) * group;
+      const int64_t left = panels_of(o) - panel;
+      if (left >= group) return compute(block, o, panel, group);
+      for (int64_t p = 0; p < left; ++p) compute(block, o, panel + p, 1);
+    });
+  }
+
+  void run_blocks() {
+    pool_.run(plan_.blocks * plan_.column_splits, [&](int64_t task, int thread) {
+      const int64_t b = task / plan_.column_splits;
+      const int64_t split = task % plan_.column_splits;
+      Block block;
+      block.tile_begin = plan_.tiles * b / plan_.blocks;
+      block.tile_end = plan_.tiles * (b + 1) / plan_.blocks;
+      block.packed = align64(gemm_.scratch) + thread * plan_.block_tiles * tile_stride();
+      int32_t slots[kMaxBlockRows];
+      const int64_t row = plan_.tile_row(gemm_.rows, block.tile_begin);
+      row_slots(gemm_.table, row, plan_.tile_row(gemm_.rows, block.tile_end) - row, slots);
+      block.slots = slots;
+      for (int64_t i = block.tile_begin; i < block.tile_end; ++i) pack(block, i);
+      for (int o = 0; o < gemm_.num_outputs; ++o) {
+        const int64_t panels = panels_of(o);
+        const int64_t end = panels * (split + 1) / plan_.column_splits;
+        for (int64_t p = panels * split / plan_.column_splits; p < end; ++p) compute(block, o, p, 1);
+      }
+    });
+  }
+
+  const LinearKernels& kernels_;
+  ThreadPool& pool_;
+  const Gemm& gemm_;
+  const Hooks& hooks_;
+  GemmPlan plan_;
+  std::array<TileTerm, kMaxGemmTerms> tile_terms_{};
+  std::array<int64_t, kMaxGemmTerms + 1> term_offset_{};
+};
+
+template <class Hooks>
+void run_gemm(const Context& context, const Gemm& gemm, const Hooks& hooks) {
+  GemmRun<Hooks>(context, gemm, hooks).run();
+}
+
+}  // namespace mainspring::cpu

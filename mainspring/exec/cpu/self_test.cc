@@ -1,0 +1,10 @@
+#include "mainspring/exec/cpu/self_test.h"
+
+namespace mainspring::cpu {
+
+std::optional<std::string> self_test(const KernelTable& kernels) {
+  if (kernels.isa == Isa::kScalar) return std::nullopt;
+  return self_test_linear(kernels);
+}
+
+}  // namespace mainspring::cpu
