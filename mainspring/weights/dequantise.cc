@@ -1,0 +1,192 @@
+#include "mainspring/weights/dequantise.h"
+
+#include <cstring>
+#include <string>
+
+#include "mainspring/base/bf16.h"
+#include "mainspring/base/check.h"
+#include "mainspring/weights/f16.h"
+#include "mainspring/weights/nf4.h"
+
+namespace mainspring {
+namespace {
+
+template <typename T>
+T read(const uint8_t* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+float round_bf16(float x) { return to_f32(to_bf16(x)); }
+
+// GGUF keeps values 0-15 of a block in the low halves of its 16 bytes and 16-31 in the high ones.
+void read_q4_0(const uint8_t* block, float* out) {
+  const float d = f16_to_f32(read<uint16_t>(block));
+  for (int j = 0; j < 16; ++j) {
+    const int byte = block[2 + j];
+    out[j] = round_bf16(static_cast<float>((byte & 15) - 8) * d);
+    out[16 + j] = round_bf16(static_cast<float>((byte >> 4) - 8) * d);
+  }
+}
+
+void read_q4_1(const uint8_t* block, float* out) {
+  const float d = f16_to_f32(read<uint16_t>(block));
+  const float m = f16_to_f32(read<uint16_t>(block + 2));
+  for (int j = 0; j < 16; ++j) {
+    const int byte = block[4 + j];
+    out[j] = round_bf16(static_cast<float>(byte & 15) * d + m);
+    out[16 + j] = round_bf16(static_cast<float>(byte >> 4) * d + m);
+  }
+}
+
+void read_q8_0(const uint8_t* block, float* out) {
+  const float d = f16_to_f32(read<uint16_t>(block));
+  for (int j = 0; j < 32; ++j)
+    out[j] = round_bf16(static_cast<float>(static_cast<int8_t>(block[2 + j])) * d);
+}
+
+void read_nf4(const uint8_t* block, int64_t block_index, const std::vector<float>& aux,
+              float* out) {
+  const float code = static_cast<float>(block[32]);
+  const float scale =
+      code / 255.0f * aux[static_cast<size_t>(1 + block_index / kNf4BlocksPerScale)] + aux[0];
+  for (int j = 0; j < 32; ++j) {
+    out[2 * j] = round_bf16(kNf4Levels[block[j] >> 4] * scale);
+    out[2 * j + 1] = round_bf16(kNf4Levels[block[j] & 15] * scale);
+  }
+}
+
+void read_blocks(const StoredTensor& tensor, int64_t row, float* out) {
+  const int64_t width = dtype_block_elements(tensor.dtype);
+  const int64_t columns = row_elements(tensor);
+  MS_CHECK(columns % width == 0, "blocks of " + tensor.name + " cross rows");
+  const int64_t first = row * columns / width;
+  const auto* block =
+      static_cast<const uint8_t*>(tensor.data) + first * dtype_block_bytes(tensor.dtype);
+  for (int64_t b = first; b < first + columns / width; ++b) {
+    switch (tensor.dtype) {
+      case DType::kQ4_0:
+        read_q4_0(block, out);
+        break;
+      case DType::kQ4_1:
+        read_q4_1(block, out);
+        break;
+      case DType::kQ8_0:
+        read_q8_0(block, out);
+        break;
+      default:
+        read_nf4(block, b, tensor.aux, out);
+    }
+    block += dtype_block_bytes(tensor.dtype);
+    out += width;
+  }
+}
+
+}  // namespace
+
+int64_t row_elements(const StoredTensor& tensor) {
+  return tensor.shape.empty() ? 1 : tensor.shape.back();
+}
+
+int64_t num_rows(const StoredTensor& tensor) {
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) rows *= tensor.shape[i];
+  return rows;
+}
+
+void read_row_f32(const StoredTensor& tensor, int64_t row, float* out) {
+  const int64_t columns = row_elements(tensor);
+  const auto* bytes = static_cast<const uint8_t*>(tensor.data);
+  switch (tensor.dtype) {
+    case DType::kF32:
+      std::memcpy(out, bytes + 4 * row * columns, static_cast<size_t>(4 * columns));
+      return;
+    case DType::kBF16:
+      for (int64_t i = 0; i < columns; ++i)
+        out[i] = to_f32(read<bf16>(bytes + 2 * (row * columns + i)));
+      return;
+    case DType::kF16:
+      for (int64_t i = 0; i < columns; ++i)
+        out[i] = f16_to_f32(read<uint16_t>(bytes + 2 * (row * columns + i)));
+      return;
+    case DType::kI32:
+      MS_CHECK(false, tensor.name + " holds integers");
+      return;
+    default:
+      read_blocks(tensor, row, out);
+  }
+}
+
+std::vector<float> read_f32(const StoredTensor& tensor) {
+  std::vector<float> out(static_cast<size_t>(tensor.num_elements()));
+  const int64_t columns = row_elements(tensor);
+  if (columns == 0) return out;
+  for (int64_t row = 0; row < num_rows(tensor); ++row)
+    read_row_f32(tensor, row, out.data() + row * columns);
+  return out;
+}
+
+namespace {
+
+/// An empty tensor with memory of its own; `memory` points into it.
+StoredTensor allocate_tensor(const std::string& name, std::vector<int64_t> shape, DType dtype,
+                             uint8_t*& memory) {
+  StoredTensor out;
+  out.name = name;
+  out.dtype = dtype;
+  out.shape = std::move(shape);
+  out.size_bytes = dtype_bytes(dtype, out.num_elements());
+  // f32 words: aligned for every plain dtype.
+  auto owned = std::make_shared<std::vector<float>>(static_cast<size_t>((out.size_bytes + 3) / 4));
+  memory = reinterpret_cast<uint8_t*>(owned->data());
+  out.data = owned->data();
+  out.owner = std::move(owned);
+  return out;
+}
+
+void write_values(DType dtype, const float* values, int64_t count, uint8_t* out) {
+  MS_CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "only f32 and bf16 tensors are made");
+  if (dtype == DType::kF32) {
+    std::memcpy(out, values, static_cast<size_t>(4 * count));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const bf16 value = to_bf16(values[i]);
+    std::memcpy(out + 2 * i, &value, sizeof(value));
+  }
+}
+
+}  // namespace
+
+StoredTensor make_tensor(const std::string& name, std::vector<int64_t> shape, DType dtype,
+                         const std::vector<float>& values) {
+  uint8_t* memory = nullptr;
+  StoredTensor out = allocate_tensor(name, std::move(shape), dtype, memory);
+  MS_CHECK(out.num_elements() == static_cast<int64_t>(values.size()),
+           name + ": values do not fill the shape");
+  write_values(dtype, values.data(), out.num_elements(), memory);
+  return out;
+}
+
+StoredTensor to_dtype(const StoredTensor& tensor, DType dtype) {
+  if (tensor.dtype == dtype) return tensor;
+  uint8_t* memory = nullptr;
+  StoredTensor out = allocate_tensor(tensor.name, tensor.shape, dtype, memory);
+  const int64_t columns = row_elements(tensor);
+  if (columns == 0) return out;
+  std::vector<float> row_values(static_cast<size_t>(columns));
+  for (int64_t row = 0; row < num_rows(tensor); ++row) {
+    read_row_f32(tensor, row, row_values.data());
+    write_values(dtype, row_values.data(), columns, memory + dtype_bytes(dtype, row * columns));
+  }
+  return out;
+}
+
+TensorSet to_dtype(const TensorSet& tensors, DType dtype) {
+  TensorSet out;
+  for (const auto& [name, tensor] : tensors) out.emplace(name, to_dtype(tensor, dtype));
+  return out;
+}
+
+}  // namespace mainspring

@@ -1,0 +1,214 @@
+#include "mainspring/weights/quantise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "mainspring/weights/dequantise.h"
+#include "mainspring/weights/f16.h"
+#include "mainspring/weights/nf4.h"
+
+namespace mainspring {
+namespace {
+
+constexpr int kBlock = 32;  // of the GGUF types
+
+void write_f16(float x, uint8_t* out) {
+  const uint16_t bits = f32_to_f16(x);
+  std::memcpy(out, &bits, sizeof(bits));
+}
+
+/// Scales too small to invert stand for a block of zeros; as halves they are zero anyway.
+float inverse_of(float d) {
+  constexpr float kSmallest = 1e-30f;
+  return std::fabs(d) >= kSmallest ? 1.0f / d : 0.0f;
+}
+
+int code4(float x) { return std::min(15, static_cast<int>(static_cast<int8_t>(x))); }
+
+void pack_nibbles(const std::array<int, kBlock>& codes, uint8_t* out) {
+  for (int j = 0; j < kBlock / 2; ++j) out[j] = static_cast<uint8_t>(codes[j] | codes[16 + j] << 4);
+}
+
+/// The value of largest magnitude, its sign kept, becomes code 0, which stands for -8.
+void block_q4_0(const float* x, uint8_t* out) {
+  float magnitude = 0.0f;
+  float extreme = 0.0f;
+  for (int j = 0; j < kBlock; ++j) {
+    if (std::fabs(x[j]) > magnitude) {
+      magnitude = std::fabs(x[j]);
+      extreme = x[j];
+    }
+  }
+  const float d = extreme / -8.0f;
+  const float inverse = inverse_of(d);
+  std::array<int, kBlock> codes;
+  for (int j = 0; j < kBlock; ++j) codes[j] = code4(x[j] * inverse + 8.5f);
+  write_f16(d, out);
+  pack_nibbles(codes, out + 2);
+}
+
+void block_q4_1(const float* x, uint8_t* out) {
+  const float low = *std::min_element(x, x + kBlock);
+  const float high = *std::max_element(x, x + kBlock);
+  const float d = (high - low) / 15.0f;
+  const float inverse = inverse_of(d);
+  std::array<int, kBlock> codes;
+  for (int j = 0; j < kBlock; ++j) codes[j] = code4((x[j] - low) * inverse + 0.5f);
+  write_f16(d, out);
+  write_f16(low, out + 2);
+  pack_nibbles(codes, out + 4);
+}
+
+void block_q8_0(const float* x, uint8_t* out) {
+  float magnitude = 0.0f;
+  for (int j = 0; j < kBlock; ++j) magnitude = std::max(magnitude, std::fabs(x[j]));
+  const float d = magnitude / 127.0f;
+  const float inverse = inverse_of(d);
+  write_f16(d, out);
+  for (int j = 0; j < kBlock; ++j)
+    out[2 + j] = static_cast<uint8_t>(static_cast<int8_t>(std::round(x[j] * inverse)));
+}
+
+/// The level nearest to x; halfway between two, the lower one.
+uint8_t nf4_code(float x) {
+  uint8_t code = 0;
+  while (code < 15 && x > (kNf4Levels[code] + kNf4Levels[code + 1]) / 2.0f) ++code;
+  return code;
+}
+
+// GGUF's scales are halves: beyond this a minimum or a scale could be infinite.
+constexpr float kLargestGguf = 65504.0f;
+
+Status check_row(const StoredTensor& tensor, int64_t row, const std::vector<float>& values,
+                 float largest) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::fabs(values[i]) <= largest) continue;  // false for NaN
+    return invalid_argument("tensor '" + tensor.name + "': row " + std::to_string(row) +
+                            ", column " + std::to_string(i) + " is " + std::to_string(values[i]) +
+                            "; it cannot be quantised");
+  }
+  return Status();
+}
+
+Status quantise_gguf(const StoredTensor& tensor, DType dtype, uint8_t* out) {
+  std::vector<float> values(static_cast<size_t>(row_elements(tensor)));
+  for (int64_t row = 0; row < num_rows(tensor); ++row) {
+    read_row_f32(tensor, row, values.data());
+    MS_RETURN_IF_ERROR(check_row(tensor, row, values, kLargestGguf));
+    for (size_t i = 0; i < values.size(); i += kBlock, out += dtype_block_bytes(dtype)) {
+      if (dtype == DType::kQ4_0) block_q4_0(values.data() + i, out);
+      if (dtype == DType::kQ4_1) block_q4_1(values.data() + i, out);
+      if (dtype == DType::kQ8_0) block_q8_0(values.data() + i, out);
+    }
+  }
+  return Status();
+}
+
+/// The largest magnitude of every block, in block order.
+Result<std::vector<float>> nf4_magnitudes(const StoredTensor& tensor) {
+  std::vector<float> magnitudes;
+  magnitudes.reserve(static_cast<size_t>(tensor.num_elements() / kNf4BlockElements));
+  std::vector<float> values(static_cast<size_t>(row_elements(tensor)));
+  for (int64_t row = 0; row < num_rows(tensor); ++row) {
+    read_row_f32(tensor, row, values.data());
+    MS_RETURN_IF_ERROR(check_row(tensor, row, values, std::numeric_limits<float>::max()));
+    for (size_t i = 0; i < values.size(); i += kNf4BlockElements) {
+      float magnitude = 0.0f;
+      for (size_t j = i; j < i + kNf4BlockElements; ++j)
+        magnitude = std::max(magnitude, std::fabs(values[j]));
+      magnitudes.push_back(magnitude);
+    }
+  }
+  return magnitudes;
+}
+
+/// Offset: the smallest block scale of the matrix. Each 256 blocks share a scale: the largest
+/// excess over it.
+std::vector<float> nf4_aux(const std::vector<float>& magnitudes) {
+  std::vector<float> aux;
+  const float offset =
+      magnitudes.empty() ? 0.0f : *std::min_element(magnitudes.begin(), magnitudes.end());
+  aux.push_back(offset);
+  for (size_t i = 0; i < magnitudes.size(); i += kNf4BlocksPerScale) {
+    const size_t end = std::min(magnitudes.size(), i + static_cast<size_t>(kNf4BlocksPerScale));
+    const float largest = *std::max_element(magnitudes.begin() + static_cast<ptrdiff_t>(i),
+                                            magnitudes.begin() + static_cast<ptrdiff_t>(end));
+    aux.push_back(largest - offset);
+  }
+  return aux;
+}
+
+Status quantise_nf4(const StoredTensor& tensor, StoredTensor& target, uint8_t* out) {
+  MS_ASSIGN_OR_RETURN(const std::vector<float> magnitudes, nf4_magnitudes(tensor));
+  target.aux = nf4_aux(magnitudes);
+  std::vector<float> values(static_cast<size_t>(row_elements(tensor)));
+  size_t block = 0;
+  for (int64_t row = 0; row < num_rows(tensor); ++row) {
+    read_row_f32(tensor, row, values.data());
+    for (size_t i = 0; i < values.size(); i += kNf4BlockElements, ++block, out += kNf4BlockBytes) {
+      const float group = target.aux[1 + block / kNf4BlocksPerScale];
+      const float share = group != 0.0f ? (magnitudes[block] - target.aux[0]) / group : 0.0f;
+      const float scale_code = std::round(share * 255.0f);
+      // Codes are chosen for the scale that decoding will see.
+      const float inverse = inverse_of(scale_code / 255.0f * group + target.aux[0]);
+      for (size_t j = 0; j < 32; ++j) {
+        const uint8_t first = nf4_code(values[i + 2 * j] * inverse);
+        const uint8_t second = nf4_code(values[i + 2 * j + 1] * inverse);
+        out[j] = static_cast<uint8_t>(first << 4 | second);
+      }
+      out[32] = static_cast<uint8_t>(scale_code);
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<StoredTensor> quantise(const StoredTensor& tensor, DType dtype) {
+  MS_CHECK(is_quantised(dtype), "not a quantised dtype");
+  if (is_quantised(tensor.dtype) || tensor.dtype == DType::kI32) {
+    return unimplemented("tensor '" + tensor.name + "': quantising " +
+                         std::string(dtype_name(tensor.dtype)) +
+                         " is not supported, only f32, f16 and bf16");
+  }
+  const int64_t width = dtype_block_elements(dtype);
+  if (row_elements(tensor) % width != 0) {
+    return invalid_argument("tensor '" + tensor.name + "': rows of " +
+                            std::to_string(row_elements(tensor)) + " are no whole number of " +
+                            std::string(dtype_name(dtype)) + " blocks of " + std::to_string(width));
+  }
+  StoredTensor out;
+  out.name = tensor.name;
+  out.dtype = dtype;
+  out.shape = tensor.shape;
+  out.size_bytes = dtype_bytes(dtype, tensor.num_elements());
+  auto owned = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(out.size_bytes));
+  if (dtype == DType::kNF4) {
+    MS_RETURN_IF_ERROR(quantise_nf4(tensor, out, owned->data()));
+  } else {
+    MS_RETURN_IF_ERROR(quantise_gguf(tensor, dtype, owned->data()));
+  }
+  out.data = owned->data();
+  out.owner = std::move(owned);
+  return out;
+}
+
+Result<TensorSet> quantise_linears(const TensorSet& tensors, DType dtype) {
+  TensorSet out;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.shape.size() != 2 || !name.ends_with("_proj.weight") || is_quantised(tensor.dtype)) {
+      out.emplace(name, tensor);
+      continue;
+    }
+    MS_ASSIGN_OR_RETURN(StoredTensor quantised, quantise(tensor, dtype));
+    out.emplace(name, std::move(quantised));
+  }
+  return out;
+}
+
+}  // namespace mainspring
