@@ -59,7 +59,7 @@ struct Manifest {
   struct File {
     std::string name;
     int64_t size_bytes = 0;
-    std::string xxh3;  // XXH3-64, 16 hex digits
+    std::string xxh3;  // XXH3-128, 32 hex digits
   };
   int64_t format_version = 0;
   int64_t step = 0;

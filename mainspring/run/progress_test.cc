@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace mainspring {
@@ -73,7 +74,8 @@ TEST(Progress, ElsewherePlainLinesComeAtAModestRateAndTheLastAlways) {
     progress.step(metrics_of(step));
   }
   // Shown at 4 s (first), 16, 28, 40 (10 s or more apart).
-  EXPECT_EQ(std::count(screen.seen().begin(), screen.seen().end(), '\n'), 4);
+  const std::string seen = screen.seen();
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), '\n'), 4);
   EXPECT_EQ(screen.seen().find('\x1b'), std::string::npos);
   EXPECT_NE(screen.seen().find("step 10/10"), std::string::npos);
 }

@@ -1,6 +1,9 @@
 #include "mainspring/run/report.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include "mainspring/io/json.h"
 #include "mainspring/run/page_assets.h"
@@ -9,10 +12,12 @@
 namespace mainspring {
 namespace {
 
+/// Seven digits are enough for a drawing and halve the page.
 Json number(double value) {
   if (!std::isfinite(value)) return nullptr;
-  return std::stod(
-      json_number(static_cast<float>(value)));  // seven digits are enough for a drawing
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.7g", value);
+  return std::strtod(text, nullptr);
 }
 
 Json curve_json(const std::vector<Curve::Point>& points) {
