@@ -33,7 +33,7 @@ enum class RecomputePolicy {
 };
 
 struct PassOptions {
-  std::vector<std::string> disabled;  // pass names
+  std::vector<std::string> disabled = {};  // pass names
   RecomputePolicy recompute = RecomputePolicy::kNone;
 };
 

@@ -1,0 +1,30 @@
+#include "mainspring/exec/ref/op_test_util.h"
+
+namespace mainspring::ref {
+namespace {
+
+TEST(RefNormTest, EachGroupIsDividedByItsOwnRootMeanSquare) {
+  // groups (3, 4) and (0, 2): mean squares 12.5 and 2
+  const auto out = run_op(OpKind::kRmsNorm, NormAttrs{2, 0},
+                          {f32({kRows, 4}, {3, 4, 0, 2}), f32({2}, {1, 10})}, one_sequence(1));
+  expect_close(out[0], {3 / std::sqrt(12.5), 40 / std::sqrt(12.5), 0, 20 / std::sqrt(2.0)});
+}
+
+TEST(RefNormTest, EpsKeepsZeroRowsZero) {
+  const auto out = run_op(OpKind::kRmsNorm, NormAttrs{2, 1e-6f},
+                          {f32({kRows, 2}, {0, 0}), f32({2}, {1, 1})}, one_sequence(1));
+  expect_close(out[0], {0, 0});
+}
+
+TEST(RefNormTest, GradientIsOrthogonalToTheRowWithoutEps) {
+  // y does not change along x, so dx . x = 0
+  const auto out = run_op(
+      OpKind::kRmsNormGrad, NormAttrs{2, 0},
+      {f32({kRows, 2}, {3, 4}), f32({2}, {1, 2}), f32({kRows, 2}, {5, -7}), state({2}, {100, 200})},
+      one_sequence(1));
+  EXPECT_NEAR(out[0][0] * 3 + out[0][1] * 4, 0, 64 * 0x1p-52);
+  expect_close(out[1], {100 + 15 / std::sqrt(12.5), 200 - 28 / std::sqrt(12.5)});
+}
+
+}  // namespace
+}  // namespace mainspring::ref

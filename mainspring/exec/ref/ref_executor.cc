@@ -1,0 +1,82 @@
+#include "mainspring/exec/ref/ref_executor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "mainspring/exec/ref/interpreter.h"
+#include "mainspring/exec/ref/op.h"
+#include "mainspring/exec/ref/ref_buffer.h"
+#include "mainspring/ir/op_table.h"
+
+namespace mainspring::ref {
+namespace {
+
+class RefRowMath final : public RowMath {
+ public:
+  Stats stats(const float* logits, int64_t n) const override {
+    const double max = *std::max_element(logits, logits + n);
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += std::exp(logits[i] - max);
+    return {static_cast<float>(max), static_cast<float>(sum),
+            static_cast<float>(max + std::log(sum))};
+  }
+  void exp_row(const float* logits, int64_t n, float max, float* out) const override {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(std::exp(double{logits[i]} - max));
+  }
+  float exp(float x) const override { return static_cast<float>(std::exp(double{x})); }
+  float log(float x) const override { return static_cast<float>(std::log(double{x})); }
+};
+
+Status check_ops(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (!op_info(node.op).is_source && find_op(node.op) == nullptr) {
+      return unimplemented("the reference has no op " + std::string(op_info(node.op).name));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+RefExecutor::RefExecutor(RefOptions options)
+    : options_(options),
+      meter_(std::make_shared<MemoryMeter>()),
+      row_math_(std::make_unique<RefRowMath>()) {}
+
+std::unique_ptr<Buffer> RefExecutor::allocate(DType dtype, std::vector<int64_t> shape) {
+  return std::make_unique<RefBuffer>(dtype, std::move(shape), meter_);
+}
+
+std::unique_ptr<Buffer> RefExecutor::borrow(BorrowedTensor tensor) {
+  return std::make_unique<RefBuffer>(std::move(tensor));
+}
+
+Result<std::unique_ptr<RefExecutable>> RefExecutor::compile_ref(Graph graph,
+                                                                const CompileOptions& options) {
+  PlanReport report;
+  MS_RETURN_IF_ERROR(verify(graph).with_context("traced graph"));
+  MS_RETURN_IF_ERROR(run_passes(graph, options.passes, &report.pass_ms));
+  MS_RETURN_IF_ERROR(check_ops(graph));
+  for (const Node& node : graph.nodes()) {
+    if (op_info(node.op).is_source) continue;
+    report.steps.push_back({.text = std::string(op_info(node.op).name),
+                            .kernel = "plain loops",
+                            .why = "the only candidate",
+                            .flops = node_flops(graph, node, options.capacity),
+                            .bytes = node_bytes(graph, node, options.capacity)});
+  }
+  return make_interpreter(std::move(graph), options.capacity, options_.round_to_compute,
+                          std::move(report));
+}
+
+Result<std::unique_ptr<Executable>> RefExecutor::compile(Graph graph,
+                                                         const CompileOptions& options) {
+  MS_ASSIGN_OR_RETURN(auto executable, compile_ref(std::move(graph), options));
+  return std::unique_ptr<Executable>(std::move(executable));
+}
+
+const RowMath& RefExecutor::row_math() const { return *row_math_; }
+int64_t RefExecutor::current_bytes() const { return meter_->current; }
+int64_t RefExecutor::peak_bytes() const { return meter_->peak; }
+
+}  // namespace mainspring::ref
