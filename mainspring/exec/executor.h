@@ -43,8 +43,8 @@ struct BorrowedTensor {
 };
 
 struct CompileOptions {
-  RowCounts capacity;
-  PassOptions passes;
+  RowCounts capacity = {};
+  PassOptions passes = {};
   /// Derived weight layouts are remade at every use instead of kept: less memory, slower (QLoRA).
   bool transient_packs = false;
 };
