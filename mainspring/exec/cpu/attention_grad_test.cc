@@ -120,7 +120,7 @@ void add_row(const Case& c, int64_t first, int64_t row, int64_t head, ExactGradi
 
 void expect_near(const Case& c, const Values& got, const Exact& exact, const char* name) {
   // P, dS, D (through o) and the result are rounded once each; scores of size up to 30 carry 2^-24 each.
-  const double factor = 3.0 * epsilon(c.dtype) + 256 * 0x1p-24;
+  const double factor = 3.0 * unit_roundoff(c.dtype) + 256 * 0x1p-24;
   for (int64_t i = 0; i < got.size(); ++i) {
     const auto at = static_cast<size_t>(i);
     ASSERT_NEAR(got.get(i), exact.value[at], factor * exact.size[at] + 1e-30) << name << " " << i;

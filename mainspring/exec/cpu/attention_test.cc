@@ -82,7 +82,7 @@ void reference_row(const Case& c, int64_t first, int64_t row, int64_t head, std:
 
 void expect_near_reference(const Case& c, const RowTable& table, const Outputs& out) {
   // Probabilities and outputs are rounded once each, |v| <= 1; f32 sums of up to 2,200 terms add 2^-24 each.
-  const double tolerance = 2.0 * epsilon(c.dtype) + 64 * 0x1p-24;
+  const double tolerance = 2.0 * unit_roundoff(c.dtype) + 64 * 0x1p-24;
   std::vector<double> o;
   double lse = 0.0;
   for (const Segment& segment : table.segments) {

@@ -66,8 +66,8 @@ class Values {
   std::vector<char> bytes_;
 };
 
-/// Relative spacing of the compute dtype at one.
-inline double epsilon(DType dtype) { return dtype == DType::kBF16 ? 0x1p-8 : 0x1p-24; }
+/// Largest relative error of one rounding to the compute dtype.
+inline double unit_roundoff(DType dtype) { return dtype == DType::kBF16 ? 0x1p-8 : 0x1p-24; }
 
 /// The paths that this processor can run, the scalar one first.
 inline std::vector<Isa> test_paths() {

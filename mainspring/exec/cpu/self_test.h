@@ -15,4 +15,7 @@ std::optional<std::string> self_test(const KernelTable& kernels);
 /// Its part over kernels/linear_table.h.
 std::optional<std::string> self_test_linear(const KernelTable& kernels);
 
+/// Its part over kernels/rows_table.h.
+std::optional<std::string> self_test_rows(const KernelTable& kernels);
+
 }  // namespace mainspring::cpu
