@@ -34,7 +34,7 @@ struct DataOptions {
   double held_out_fraction = 0.0;  // of each source's rows, in [0, 1): chosen by the seed, never trained on
   int64_t prefetch_samples = 64;   // encoded ahead of the caller; 0: none ahead, same samples
   double stall_timeout_s = 60.0;   // a file that gives nothing for so long is named
-  int64_t check_bytes = int64_t{16} << 20;  // of each source: rows checked when opened, before any work
+  int64_t check_bytes = int64_t{8} << 20;   // of each source: rows checked when opened, before any work
   /// Called before each read of a file, on the reading thread; tests stall or fail a file with it.
   std::function<void(const std::string& file)> before_read;
 };
@@ -73,7 +73,7 @@ struct SourceReport {
 };
 
 /// One line per source for people, such as
-/// "chat: 480 rows (20 held out), 12 left out: 11 longer than 512 tokens (first chat.jsonl:7: ...), ...".
+/// "chat: 480 rows (20 held out), 400 samples used, 11 left out: 11 too long (first chat.jsonl:7: ...)".
 std::string describe(const SourceReport& report);
 
 /// Threads: one caller; a background thread of its own reads and encodes ahead.
@@ -130,7 +130,8 @@ class DataLoader {
 
 /// All rows of `files` in file order, at most `max_rows` (0: all): a separate evaluation set.
 /// Errors: as DataLoader::open and next.
-Result<DataLoader::HeldOut> read_rows(const std::vector<std::string>& files, const RowEncoder& encoder,
-                                      int64_t max_rows, double stall_timeout_s = 60.0);
+Result<DataLoader::HeldOut> read_rows(const std::vector<std::string>& files,
+                                      std::shared_ptr<const RowEncoder> encoder, int64_t max_rows,
+                                      double stall_timeout_s = 60.0);
 
 }  // namespace mainspring

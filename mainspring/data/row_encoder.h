@@ -1,9 +1,8 @@
 // RowEncoder: one JSON row -> token numbers and a loss mask over them.
 //
-// The one idea: a row says what it is by its fields: `messages` (chat, optional `tools`), `prompt` and
-// `completion` (strings or message lists), `tokens` (optional `mask`) or `text`; if a row has several of
-// these, the first in this order counts, unless the format is named. Fields that are not listed are
-// metadata and ignored. Not for files: row_file.h finds rows, data_loader.h orders them.
+// The one idea: what a row is is seen from its fields (row_parser.h); which of its tokens the assistant
+// wrote is seen from the chat template itself. Not for files: row_file.h finds rows, data_loader.h orders
+// them.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +13,13 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/batch/datum.h"
+#include "mainspring/data/row_format.h"
 
 namespace mainspring {
 
 class ChatTemplate;
 class Tokenizer;
-
-enum class RowFormat { kAuto, kChat, kCompletion, kTokens, kText };
+struct ParsedRow;
 
 /// Which tokens of a row are learned.
 enum class LossOn {
@@ -28,9 +27,6 @@ enum class LossOn {
   kAll,        // every token
 };
 
-/// "auto", "chat", "completion", "tokens", "text". Errors: invalid argument with the nearest name.
-Result<RowFormat> row_format_from_name(std::string_view name);
-std::string_view row_format_name(RowFormat format);
 /// "assistant", "all". Errors: invalid argument with the nearest name.
 Result<LossOn> loss_on_from_name(std::string_view name);
 
@@ -48,6 +44,10 @@ struct RowEncoderOptions {
   RowFormat format = RowFormat::kAuto;
   LossOn loss_on = LossOn::kAssistant;
   int64_t max_tokens = 0;  // rows with more tokens are not used; 0: no limit
+  bool append_eos = true;  // behind texts and completions, if the tokenizer has such a token
+  int64_t vocab_size = 0;  // tokens of a `tokens` row are below it; 0: the tokenizer's
+  /// What a template that asks for the time is told, so that data does not depend on the day.
+  int64_t template_time_unix_s = 1767225600;  // 2026-01-01
 };
 
 /// Threads: encode may be called from several threads at once.
@@ -55,8 +55,8 @@ class RowEncoder {
  public:
   using Options = RowEncoderOptions;
 
-  /// `chat_template` may be null: chat rows are then refused. Text and completions get the tokenizer's
-  /// begin-of-sequence token in front if it asks for one, and its end-of-sequence token behind.
+  /// Either may be null: rows that need it are then refused. Texts and completions get what the tokenizer
+  /// puts around a text (a begin-of-sequence token, if it asks for one).
   RowEncoder(std::shared_ptr<const Tokenizer> tokenizer,
              std::shared_ptr<const ChatTemplate> chat_template, Options options);
 
@@ -76,6 +76,11 @@ class RowEncoder {
   const Options& options() const { return options_; }
 
  private:
+  Status append_text(std::string_view text, bool around, bool learned, EncodedRow& out) const;
+  Status append_eos(bool learned, EncodedRow& out) const;
+  Status encode_chat(const ParsedRow& parsed, EncodedRow& out) const;
+  Status encode_tokens(const ParsedRow& parsed, EncodedRow& out) const;
+
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;
   Options options_;

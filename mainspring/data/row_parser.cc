@@ -1,0 +1,252 @@
+#include "mainspring/data/row_parser.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "mainspring/base/nearest.h"
+
+namespace mainspring {
+namespace {
+
+const std::vector<std::string> kRoles = {"system", "developer", "user", "assistant", "tool"};
+
+Status wrong(std::string_view where, const std::string& field, const std::string& problem) {
+  return invalid_argument(std::string(where) + ": " + field + ": " + problem);
+}
+
+Status expected(std::string_view where, const std::string& field, const std::string& what,
+                const Json& got) {
+  return wrong(where, field, "expected " + what + ", got " + std::string(json_kind(got)));
+}
+
+Status check_content(const Json& message, std::string_view where, const std::string& field) {
+  const auto content = message.find("content");
+  const bool calls_tools = message.contains("tool_calls") && !message["tool_calls"].is_null();
+  if (content == message.end() || content->is_null()) {
+    if (calls_tools) return {};
+    return wrong(where, field + ".content", "is missing; expected a string");
+  }
+  if (content->is_string()) return {};
+  if (!content->is_array()) return expected(where, field + ".content", "a string", *content);
+  for (size_t i = 0; i < content->size(); ++i) {  // [{"type": "text", "text": "..."}]
+    const Json& part = (*content)[i];
+    const std::string at = field + ".content[" + std::to_string(i) + "]";
+    if (!part.is_object()) return expected(where, at, "an object", part);
+    if (part.value("type", Json()) != "text") {
+      return wrong(where, at + ".type", "expected \"text\": only text can be trained on");
+    }
+    const Json text = part.value("text", Json());
+    if (!text.is_string()) return expected(where, at + ".text", "a string", text);
+  }
+  return {};
+}
+
+Status check_messages(const Json& messages, std::string_view where, const std::string& field) {
+  if (!messages.is_array()) return expected(where, field, "a list of messages", messages);
+  if (messages.empty()) return wrong(where, field, "is empty; expected at least one message");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& message = messages[i];
+    const std::string at = field + "[" + std::to_string(i) + "]";
+    if (!message.is_object()) return expected(where, at, "an object", message);
+    const auto role = message.find("role");
+    if (role == message.end()) {
+      const bool sharegpt = message.contains("from") && message.contains("value");
+      return wrong(where, at + ".role",
+                   std::string("is missing") + (sharegpt ? "; the message has 'from' and 'value', which are called "
+                                                           "'role' and 'content' here"
+                                                         : ""));
+    }
+    if (!role->is_string()) return expected(where, at + ".role", "a string", *role);
+    const auto& name = role->get_ref<const std::string&>();
+    if (std::find(kRoles.begin(), kRoles.end(), name) == kRoles.end()) {
+      return wrong(where, at + ".role",
+                   "expected one of system, developer, user, assistant, tool; got '" + name +
+                       "' (nearest: " + nearest_name(name, kRoles) + ")");
+    }
+    MS_RETURN_IF_ERROR(check_content(message, where, at));
+  }
+  return {};
+}
+
+/// Tool descriptions: a list of objects, or the text of one (tables with fixed columns store that).
+Result<Json> read_tools(const Json& row, std::string_view where) {
+  const auto found = row.find("tools");
+  if (found == row.end() || found->is_null()) return Json();
+  Json tools = *found;
+  if (tools.is_string()) {
+    const auto& text = tools.get_ref<const std::string&>();
+    if (text.empty()) return Json();
+    Result<Json> parsed = parse_json(text, std::string(where) + ": tools");
+    if (!parsed.ok()) return parsed.status();
+    tools = std::move(parsed).value();
+    if (tools.is_null()) return Json();
+  }
+  if (!tools.is_array()) return expected(where, "tools", "a list of objects", tools);
+  for (size_t i = 0; i < tools.size(); ++i) {
+    if (!tools[i].is_object()) {
+      return expected(where, "tools[" + std::to_string(i) + "]", "an object", tools[i]);
+    }
+  }
+  if (tools.empty()) return Json();
+  return tools;
+}
+
+Status read_chat(Json& row, std::string_view where, ParsedRow& out) {
+  const auto messages = row.find("messages");
+  if (messages == row.end()) return wrong(where, "messages", "is missing");
+  MS_RETURN_IF_ERROR(check_messages(*messages, where, "messages"));
+  MS_ASSIGN_OR_RETURN(out.tools, read_tools(row, where));
+  out.messages = std::move(*messages);
+  out.is_message_list = true;
+  return {};
+}
+
+Status read_completion(Json& row, std::string_view where, ParsedRow& out) {
+  for (const char* field : {"prompt", "completion"}) {
+    const auto found = row.find(field);
+    if (found == row.end() || found->is_null()) {
+      return wrong(where, field, "is missing; expected a string or a list of messages");
+    }
+    if (!found->is_string() && !found->is_array()) {
+      return expected(where, field, "a string or a list of messages", *found);
+    }
+  }
+  Json& prompt = row["prompt"];
+  Json& completion = row["completion"];
+  if (prompt.is_string() != completion.is_string()) {
+    return expected(where, "completion",
+                    prompt.is_string() ? "a string, as prompt is" : "a list of messages, as prompt is",
+                    completion);
+  }
+  if (prompt.is_string()) {
+    out.prompt = std::move(prompt.get_ref<std::string&>());
+    out.text = std::move(completion.get_ref<std::string&>());
+    return {};
+  }
+  MS_RETURN_IF_ERROR(check_messages(prompt, where, "prompt"));
+  MS_RETURN_IF_ERROR(check_messages(completion, where, "completion"));
+  MS_ASSIGN_OR_RETURN(out.tools, read_tools(row, where));
+  out.messages = std::move(prompt);
+  out.first_completion = out.messages.size();
+  out.is_message_list = true;
+  for (Json& message : completion) out.messages.push_back(std::move(message));
+  return {};
+}
+
+Status read_tokens(const Json& row, std::string_view where, ParsedRow& out) {
+  const auto tokens = row.find("tokens");
+  if (tokens == row.end()) return wrong(where, "tokens", "is missing");
+  if (!tokens->is_array()) return expected(where, "tokens", "a list of integers", *tokens);
+  out.tokens.reserve(tokens->size());
+  for (size_t i = 0; i < tokens->size(); ++i) {
+    const Json& token = (*tokens)[i];
+    const std::string at = "tokens[" + std::to_string(i) + "]";
+    if (!token.is_number_integer()) return expected(where, at, "an integer", token);
+    const bool fits = token.is_number_unsigned()
+                          ? token.get<uint64_t>() <= std::numeric_limits<int32_t>::max()
+                          : token.get<int64_t>() >= 0 &&
+                                token.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+    if (!fits) return wrong(where, at, "expected a token number, got " + json_text(token));
+    out.tokens.push_back(token.get<int32_t>());
+  }
+  const auto mask = row.find("mask");
+  if (mask == row.end() || mask->is_null()) {
+    out.mask.assign(out.tokens.size(), 1);
+    return {};
+  }
+  if (!mask->is_array()) return expected(where, "mask", "a list of 0 and 1", *mask);
+  if (mask->size() != out.tokens.size()) {
+    return wrong(where, "mask", "expected " + std::to_string(out.tokens.size()) +
+                                    " entries, as tokens has, got " + std::to_string(mask->size()));
+  }
+  for (size_t i = 0; i < mask->size(); ++i) {
+    const Json& entry = (*mask)[i];
+    const bool is_flag = entry.is_boolean() || entry == 0 || entry == 1;
+    if (!is_flag) {
+      return wrong(where, "mask[" + std::to_string(i) + "]", "expected 0 or 1, got " + json_text(entry));
+    }
+    out.mask.push_back(entry == true || entry == 1 ? 1 : 0);
+  }
+  return {};
+}
+
+Status read_text(Json& row, std::string_view where, ParsedRow& out) {
+  const auto text = row.find("text");
+  if (text == row.end()) return wrong(where, "text", "is missing");
+  if (!text->is_string()) return expected(where, "text", "a string", *text);
+  out.text = std::move(text->get_ref<std::string&>());
+  return {};
+}
+
+Result<RowFormat> format_of(const Json& row, std::string_view where) {
+  if (row.contains("messages")) return RowFormat::kChat;
+  if (row.contains("prompt") && row.contains("completion")) return RowFormat::kCompletion;
+  if (row.contains("tokens") && row["tokens"].is_array()) return RowFormat::kTokens;
+  if (row.contains("text")) return RowFormat::kText;
+  if (row.contains("prompt") || row.contains("completion")) return RowFormat::kCompletion;
+  std::string has;
+  for (const auto& [key, value] : row.items()) has += (has.empty() ? "" : ", ") + key;
+  const char* hint = row.contains("conversations") ? " (conversations are called messages here)" : "";
+  return invalid_argument(std::string(where) +
+                          ": expected a field messages, prompt and completion, tokens, or text; the row has " +
+                          (has.empty() ? "no fields" : has) + hint);
+}
+
+/// parse_json's "<where>:1:<column>: reason" without the line, which is always 1.
+Result<Json> parse_line(std::string_view line, std::string_view where) {
+  Result<Json> json = parse_json(line, where);
+  if (json.ok()) return json;
+  std::string message = json.status().message();
+  const std::string head = std::string(where) + ":1:";
+  if (message.rfind(head, 0) == 0) message = std::string(where) + ": column " + message.substr(head.size());
+  const size_t first = line.find_first_not_of(" \t");
+  if (first != std::string_view::npos && line[first] == '[') {
+    message += "; expected one JSON object a line, not a JSON list";
+  }
+  return invalid_argument(message);
+}
+
+}  // namespace
+
+Result<RowFormat> row_format_from_name(std::string_view name) {
+  const std::vector<std::string> names = {"auto", "chat", "completion", "tokens", "text"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<RowFormat>(i);
+  }
+  return invalid_argument("expected auto, chat, completion, tokens or text, got '" + std::string(name) +
+                          "' (nearest: " + nearest_name(name, names) + ")");
+}
+
+std::string_view row_format_name(RowFormat format) {
+  switch (format) {
+    case RowFormat::kAuto: return "auto";
+    case RowFormat::kChat: return "chat";
+    case RowFormat::kCompletion: return "completion";
+    case RowFormat::kTokens: return "tokens";
+    case RowFormat::kText: return "text";
+  }
+  return "?";
+}
+
+Result<ParsedRow> parse_row(std::string_view json_line, std::string_view where, RowFormat format) {
+  MS_ASSIGN_OR_RETURN(Json row, parse_line(json_line, where));
+  if (!row.is_object()) {
+    return invalid_argument(std::string(where) + ": expected one JSON object a line, got " +
+                            std::string(json_kind(row)));
+  }
+  ParsedRow out;
+  out.format = format;
+  if (format == RowFormat::kAuto) {
+    MS_ASSIGN_OR_RETURN(out.format, format_of(row, where));
+  }
+  switch (out.format) {
+    case RowFormat::kAuto: break;
+    case RowFormat::kChat: MS_RETURN_IF_ERROR(read_chat(row, where, out)); break;
+    case RowFormat::kCompletion: MS_RETURN_IF_ERROR(read_completion(row, where, out)); break;
+    case RowFormat::kTokens: MS_RETURN_IF_ERROR(read_tokens(row, where, out)); break;
+    case RowFormat::kText: MS_RETURN_IF_ERROR(read_text(row, where, out)); break;
+  }
+  return out;
+}
+
+}  // namespace mainspring

@@ -1,0 +1,33 @@
+#include "mainspring/data/sample_stream.h"
+
+namespace mainspring {
+
+std::string left_out_note(const ReadRow& row, int64_t max_tokens) {
+  if (row.use != RowUse::kTooLong) return row.place.where();
+  return row.place.where() + ": " + std::to_string(row.row.tokens.size()) + " tokens, at most " +
+         std::to_string(max_tokens);
+}
+
+SampleStream::SampleStream(std::shared_ptr<const Corpus> corpus, std::shared_ptr<const RowEncoder> encoder,
+                           ReadOptions read_options)
+    : corpus_(std::move(corpus)), encoder_(std::move(encoder)), read_options_(std::move(read_options)) {
+  state_.cursors.assign(corpus_->sources().size(), 0);
+  state_.data_digest = corpus_->digest();
+}
+
+Result<ReadRow> SampleStream::next_row() {
+  ReadRow out;
+  out.sample = state_.next_sample;
+  out.source = corpus_->source_of(state_.next_sample);
+  const int64_t cursor = state_.cursors[out.source];
+  out.epoch = corpus_->epoch_of(out.source, cursor);
+  const RowList& rows = *corpus_->sources()[out.source].rows;
+  MS_ASSIGN_OR_RETURN(out.place, rows.read(corpus_->train_row(out.source, cursor), read_options_));
+  MS_ASSIGN_OR_RETURN(out.row, encoder_->encode(out.place.text, out.place.where()));
+  out.use = encoder_->use_of(out.row);
+  ++state_.cursors[out.source];
+  if (out.use == RowUse::kUsed) ++state_.next_sample;
+  return out;
+}
+
+}  // namespace mainspring
