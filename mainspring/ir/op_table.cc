@@ -19,6 +19,14 @@ Status expect(bool condition, const std::string& expected, const std::string& re
   return invalid_argument("expected " + expected + ", got " + received);
 }
 
+bool is_f32(const ValueType& type, const std::vector<int64_t>& dims) {
+  return type.dtype == DType::kF32 && type.shape.dims == dims;
+}
+
+Status expect_accumulator(const Types& in, size_t index, const std::vector<int64_t>& dims) {
+  return expect(is_f32(in[index], dims), "an accumulator f32" + Shape{dims}.to_string(), got(in, index));
+}
+
 // A matrix whose last axis is `width` (any when 0) and whose first is rows or picked.
 bool is_activation(const ValueType& type, DType dtype, int64_t width) {
   return type.dtype == dtype && type.shape.rank() == 2 && type.shape.dims[0] < 0 &&
@@ -121,7 +129,12 @@ Result<Types> infer_attention(DType compute, const Attrs& attrs, const Types& in
 
 Result<Types> infer_attention_grad(DType compute, const Attrs& attrs, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 6));
-  MS_RETURN_IF_ERROR(expect_attention(compute, std::get<AttentionAttrs>(attrs), in));
+  const auto& a = std::get<AttentionAttrs>(attrs);
+  MS_RETURN_IF_ERROR(expect_attention(compute, a, in));
+  MS_RETURN_IF_ERROR(expect(in[3] == in[0], "o like q", got(in, 3)));
+  MS_RETURN_IF_ERROR(expect(is_f32(in[4], {in[0].shape.dims[0], a.query_heads}),
+                            "lse f32(rows, h)", got(in, 4)));
+  MS_RETURN_IF_ERROR(expect(in[5] == in[0], "d_o like q", got(in, 5)));
   return Types{in[0], in[1], in[2]};
 }
 
@@ -131,6 +144,12 @@ Result<Types> infer_same_as_first(DType, const Attrs&, const Types& in) {
     MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
   }
   return Types{in[0]};
+}
+
+template <size_t kCount>
+Result<Types> infer_same(DType compute, const Attrs& attrs, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, kCount));
+  return infer_same_as_first(compute, attrs, in);
 }
 
 Result<Types> infer_gather(DType compute, const Attrs&, const Types& in) {
@@ -167,9 +186,21 @@ Result<Types> infer_head_grad(DType compute, const Attrs&, const Types& in) {
   MS_RETURN_IF_ERROR(expect(in.size() == 5 || in.size() == 6, "5 or 6 inputs",
                             std::to_string(in.size())));
   MS_RETURN_IF_ERROR(expect_head(compute, in));
+  for (size_t i = 3; i < 5; ++i) {
+    MS_RETURN_IF_ERROR(expect(is_f32(in[i], {in[0].shape.dims[0]}), "lse, d_logprob f32(picked)", got(in, i)));
+  }
   Types out{in[0]};
-  if (in.size() == 6) out.push_back(in[5]);
+  if (in.size() == 6) {
+    MS_RETURN_IF_ERROR(expect_accumulator(in, 5, in[1].shape.dims));
+    out.push_back(in[5]);
+  }
   return out;
+}
+
+Result<Types> infer_scale(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 1));
+  MS_RETURN_IF_ERROR(expect(in[0].dtype == DType::kF32, "f32", got(in, 0)));
+  return Types{in[0]};
 }
 
 Result<Types> infer_reduce_sum(DType, const Attrs&, const Types& in) {
@@ -187,6 +218,9 @@ Result<Types> infer_fill(DType, const Attrs&, const Types& in) {
 Result<Types> infer_embedding_grad(DType compute, const Attrs&, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 3));
   MS_RETURN_IF_ERROR(expect(is_activation(in[1], compute, 0), "dy (rows, d)", got(in, 1)));
+  MS_RETURN_IF_ERROR(expect(in[2].dtype == DType::kF32 && in[2].shape.rank() == 2 &&
+                                in[2].shape.dims[1] == in[1].shape.dims[1],
+                            "an accumulator f32(v, d)", got(in, 2)));
   return Types{in[2]};
 }
 
@@ -199,7 +233,20 @@ Result<Types> infer_linear_input_grad(DType compute, const Attrs& attrs, const T
                                   is_activation(in[i], compute, in[n + i].shape.dims[0]),
                               "dy (rows, out) for a weight (out, in)", got(in, i)));
   }
-  return Types{{compute, {{in[0].shape.dims[0], in[n].shape.dims[1]}}}};
+  const int64_t rows = in[0].shape.dims[0];
+  const int64_t width = in[n].shape.dims[1];
+  for (size_t i = 1; i < n; ++i) {
+    MS_RETURN_IF_ERROR(expect(in[n + i].shape.dims[1] == width,
+                              "weights (out, " + std::to_string(width) + ")", got(in, n + i)));
+  }
+  for (size_t j = 0; j < a.adapters.size(); ++j) {
+    const size_t du = 2 * n + 2 * j;
+    const Shape want_a{{a.adapters[j].rank, width}};
+    MS_RETURN_IF_ERROR(expect(is_activation(in[du], compute, a.adapters[j].rank), "du (rows, rank)",
+                              got(in, du)));
+    MS_RETURN_IF_ERROR(expect(in[du + 1].shape == want_a, "A " + want_a.to_string(), got(in, du + 1)));
+  }
+  return Types{{compute, {{rows, width}}}};
 }
 
 // Inputs dy, x, acc (out, in).
@@ -207,9 +254,7 @@ Result<Types> infer_weight_grad(DType compute, const Attrs&, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 3));
   MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0) && is_activation(in[1], compute, 0),
                             "dy (rows, out), x (rows, in)", got(in, 0) + ", " + got(in, 1)));
-  const Shape want{{in[0].shape.dims[1], in[1].shape.dims[1]}};
-  MS_RETURN_IF_ERROR(expect(in[2].dtype == DType::kF32 && in[2].shape == want,
-                            "an accumulator f32" + want.to_string(), got(in, 2)));
+  MS_RETURN_IF_ERROR(expect_accumulator(in, 2, {in[0].shape.dims[1], in[1].shape.dims[1]}));
   return Types{in[2]};
 }
 
@@ -227,16 +272,21 @@ Result<Types> infer_lora_up_grad(DType compute, const Attrs& attrs, const Types&
 Result<Types> infer_bias_grad(DType compute, const Attrs&, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 2));
   MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0), "dy (rows, out)", got(in, 0)));
+  MS_RETURN_IF_ERROR(expect_accumulator(in, 1, {in[0].shape.dims[1]}));
   return Types{in[1]};
 }
 
 // Inputs x, w, dy [, acc]; outputs dx [, acc].
-Result<Types> infer_rms_norm_grad(DType, const Attrs&, const Types& in) {
+Result<Types> infer_rms_norm_grad(DType compute, const Attrs& attrs, const Types& in) {
   MS_RETURN_IF_ERROR(expect(in.size() == 3 || in.size() == 4, "3 or 4 inputs",
                             std::to_string(in.size())));
+  MS_RETURN_IF_ERROR(infer_rms_norm(compute, attrs, {in[0], in[1]}).status());
   MS_RETURN_IF_ERROR(expect(in[0] == in[2], "dy like x", got(in, 2)));
   Types out{in[0]};
-  if (in.size() == 4) out.push_back(in[3]);
+  if (in.size() == 4) {
+    MS_RETURN_IF_ERROR(expect_accumulator(in, 3, {std::get<NormAttrs>(attrs).width}));
+    out.push_back(in[3]);
+  }
   return out;
 }
 
@@ -334,19 +384,19 @@ constexpr OpInfo kTable[] = {
     {.kind = OpKind::kInput, .name = "input", .is_source = true, .infer = infer_source, .flops = flops_none},
     {.kind = OpKind::kParam, .name = "param", .is_source = true, .infer = infer_source, .flops = flops_none},
     {.kind = OpKind::kState, .name = "state", .is_source = true, .infer = infer_source, .flops = flops_none},
-    {.kind = OpKind::kEmbedding, .name = "embedding", .is_cheap = true, .infer = infer_embedding, .flops = flops_none},
-    {.kind = OpKind::kLinear, .name = "linear", .infer = infer_linear, .flops = flops_linear},
-    {.kind = OpKind::kRmsNorm, .name = "rms_norm", .is_cheap = true, .infer = infer_rms_norm, .flops = flops_pointwise},
-    {.kind = OpKind::kRope, .name = "rope", .is_cheap = true, .infer = infer_rope, .flops = flops_pointwise},
-    {.kind = OpKind::kAttention, .name = "attention", .infer = infer_attention, .flops = flops_attention},
-    {.kind = OpKind::kSilu, .name = "silu", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
-    {.kind = OpKind::kMul, .name = "mul", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
-    {.kind = OpKind::kSiluMul, .name = "silu_mul", .is_elementwise = true, .is_fused = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
-    {.kind = OpKind::kAdd, .name = "add", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
-    {.kind = OpKind::kGatherRows, .name = "gather_rows", .is_cheap = true, .infer = infer_gather, .flops = flops_none},
-    {.kind = OpKind::kHeadLogprob, .name = "head_logprob", .is_fused = true, .infer = infer_head, .flops = flops_head},
-    {.kind = OpKind::kScale, .name = "scale", .is_elementwise = true, .is_cheap = true, .infer = infer_same_as_first, .flops = flops_pointwise},
-    {.kind = OpKind::kReduceSum, .name = "reduce_sum", .infer = infer_reduce_sum, .flops = flops_pointwise},
+    {.kind = OpKind::kEmbedding, .name = "embedding", .is_cheap = true, .is_differentiable = true, .infer = infer_embedding, .flops = flops_none},
+    {.kind = OpKind::kLinear, .name = "linear", .is_differentiable = true, .infer = infer_linear, .flops = flops_linear},
+    {.kind = OpKind::kRmsNorm, .name = "rms_norm", .is_cheap = true, .is_differentiable = true, .infer = infer_rms_norm, .flops = flops_pointwise},
+    {.kind = OpKind::kRope, .name = "rope", .is_cheap = true, .is_differentiable = true, .infer = infer_rope, .flops = flops_pointwise},
+    {.kind = OpKind::kAttention, .name = "attention", .is_differentiable = true, .infer = infer_attention, .flops = flops_attention},
+    {.kind = OpKind::kSilu, .name = "silu", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same<1>, .flops = flops_pointwise},
+    {.kind = OpKind::kMul, .name = "mul", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same<2>, .flops = flops_pointwise},
+    {.kind = OpKind::kSiluMul, .name = "silu_mul", .is_elementwise = true, .is_fused = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same<2>, .flops = flops_pointwise},
+    {.kind = OpKind::kAdd, .name = "add", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kGatherRows, .name = "gather_rows", .is_cheap = true, .is_differentiable = true, .infer = infer_gather, .flops = flops_none},
+    {.kind = OpKind::kHeadLogprob, .name = "head_logprob", .is_fused = true, .is_differentiable = true, .infer = infer_head, .flops = flops_head},
+    {.kind = OpKind::kScale, .name = "scale", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_scale, .flops = flops_pointwise},
+    {.kind = OpKind::kReduceSum, .name = "reduce_sum", .is_differentiable = true, .infer = infer_reduce_sum, .flops = flops_pointwise},
     {.kind = OpKind::kFill, .name = "fill", .infer = infer_fill, .flops = flops_none},
     {.kind = OpKind::kEmbeddingGrad, .name = "embedding_grad", .writes_state = true, .aliased_input = 2, .infer = infer_embedding_grad, .flops = flops_pointwise},
     {.kind = OpKind::kLinearInputGrad, .name = "linear_input_grad", .infer = infer_linear_input_grad, .flops = flops_linear_input_grad},
@@ -354,7 +404,7 @@ constexpr OpInfo kTable[] = {
     {.kind = OpKind::kLoraUpGrad, .name = "lora_up_grad", .infer = infer_lora_up_grad, .flops = flops_lora_up_grad},
     {.kind = OpKind::kBiasGrad, .name = "bias_grad", .writes_state = true, .aliased_input = 1, .infer = infer_bias_grad, .flops = flops_pointwise},
     {.kind = OpKind::kRmsNormGrad, .name = "rms_norm_grad", .writes_state = true, .aliased_input = 3, .infer = infer_rms_norm_grad, .flops = flops_pointwise},
-    {.kind = OpKind::kSiluGrad, .name = "silu_grad", .is_elementwise = true, .infer = infer_same_as_first, .flops = flops_pointwise},
+    {.kind = OpKind::kSiluGrad, .name = "silu_grad", .is_elementwise = true, .infer = infer_same<2>, .flops = flops_pointwise},
     {.kind = OpKind::kSiluMulGrad, .name = "silu_mul_grad", .is_elementwise = true, .is_fused = true, .infer = infer_silu_mul_grad, .flops = flops_pointwise},
     {.kind = OpKind::kAttentionGrad, .name = "attention_grad", .infer = infer_attention_grad, .flops = flops_attention_grad},
     {.kind = OpKind::kScatterRows, .name = "scatter_rows", .infer = infer_scatter, .flops = flops_none},

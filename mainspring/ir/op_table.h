@@ -23,6 +23,7 @@ struct OpInfo {
   bool writes_state = false;    // updates a state in place when it has that input; see aliased_input()
   int32_t aliased_input = -1;   // the (first) in-place input, if the node has so many inputs
   bool is_cheap = false;        // recomputed under selective recomputation
+  bool is_differentiable = false;  // may stand between a parameter and a loss: needs an autodiff rule
   Result<TypeRefs> (*infer)(DType compute, const Attrs& attrs, const TypeRefs& inputs) = nullptr;
   double (*flops)(const Attrs& attrs, const TypeRefs& in, const TypeRefs& out, RowCounts counts) = nullptr;
 };

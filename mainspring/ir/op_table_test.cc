@@ -50,6 +50,23 @@ TEST(OpTableTest, WrongInputCountsAreRefusedByEveryOpWithFixedArity) {
   }
 }
 
+TEST(OpTableTest, GradientsRefuseAccumulatorsOfAnotherShape) {
+  const ValueType dy = rows_of(4), x = rows_of(8), tokens{DType::kI32, {{kRows}}};
+  const ValueType wrong = matrix(4, 9);
+  const auto refuses = [](OpKind op, const Attrs& attrs, const TypeRefs& inputs) {
+    return !op_info(op).infer(kCompute, attrs, inputs).ok();
+  };
+  EXPECT_TRUE(refuses(OpKind::kLinearWeightGrad, WeightGradAttrs{}, {dy, x, wrong}));
+  EXPECT_TRUE(refuses(OpKind::kBiasGrad, NoAttrs{}, {dy, wrong}));
+  EXPECT_TRUE(refuses(OpKind::kEmbeddingGrad, NoAttrs{}, {tokens, dy, wrong}));
+  EXPECT_TRUE(
+      refuses(OpKind::kRmsNormGrad, NormAttrs{4, 0}, {dy, {DType::kF32, {{4}}}, dy, wrong}));
+}
+
+TEST(OpTableTest, ScaleIsForPerTokenValuesInF32) {
+  EXPECT_FALSE(op_info(OpKind::kScale).infer(kCompute, ScalarAttrs{2}, {rows_of(4)}).ok());
+}
+
 TEST(OpTableTest, LinearGivesOneResultPerWeightAndOnePerAdapter) {
   LinearAttrs attrs;
   attrs.num_weights = 2;
