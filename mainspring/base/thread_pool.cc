@@ -15,11 +15,11 @@
 namespace mainspring {
 namespace {
 
-constexpr unsigned kRoundingControl = 0x6000u;  // MXCSR bits
+constexpr unsigned kRoundingControl = 0x6000u;                    // MXCSR bits
 constexpr unsigned kFlushAndMasks = 0x8000u | 0x0040u | 0x1f80u;  // FTZ, DAZ, all exceptions masked
 
-/// How long an idle worker looks for new work before it sleeps: the gaps between the ops of a step are a
-/// few microseconds, a futex wake costs about 50.
+/// How long an idle worker looks for new work before it sleeps: the gaps between the ops of a step
+/// are a few microseconds, a futex wake costs about 50.
 constexpr int kSpinsBeforeSleep = 20000;
 constexpr int kSpinsBeforeYield = 2000;
 
@@ -31,10 +31,10 @@ ComputeScope::ComputeScope() : saved_(_mm_getcsr()) {
 
 ComputeScope::~ComputeScope() { _mm_setcsr(saved_); }
 
-// The ticket word holds (run number << 32 | next task). A worker claims a task by compare-and-swap, which
-// can only succeed while the run it saw is still the current one; between runs the word is closed, and
-// only then are the task and its count written. So a worker that wakes late does no harm, and run() waits
-// for tasks, not for sleeping workers.
+// The ticket word holds (run number << 32 | next task). A worker claims a task by compare-and-swap,
+// which can only succeed while the run it saw is still the current one; between runs the word is
+// closed, and only then are the task and its count written. So a worker that wakes late does no
+// harm, and run() waits for tasks, not for sleeping workers.
 struct ThreadPool::State {
   static constexpr uint64_t kClosed = 0xffffffffu;
 
@@ -97,13 +97,16 @@ struct ThreadPool::State {
 
   void wake_sleepers() {
     if (sleepers.load() == 0) return;
-    { const std::lock_guard lock(mutex); }
+    {
+      const std::lock_guard lock(mutex);
+    }
     wake.notify_all();
   }
 };
 
 ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>(num_threads)) {
-  MS_CHECK(num_threads >= 1, "a pool needs at least the caller, got " + std::to_string(num_threads));
+  MS_CHECK(num_threads >= 1,
+           "a pool needs at least the caller, got " + std::to_string(num_threads));
   for (int thread = 1; thread < num_threads; ++thread) {
     state_->workers.emplace_back([state = state_.get(), thread] { state->worker(thread); });
   }
@@ -111,7 +114,9 @@ ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>(num_thr
 
 ThreadPool::~ThreadPool() {
   state_->stop.store(true);
-  { const std::lock_guard lock(state_->mutex); }
+  {
+    const std::lock_guard lock(state_->mutex);
+  }
   state_->wake.notify_all();
   for (std::thread& worker : state_->workers) worker.join();
 }

@@ -71,9 +71,9 @@ TEST(ThreadPoolTest, EveryTaskFlushesDenormalsAndTheCallerIsRestored) {
   std::atomic<int> flushed{0};
   pool.run(64, [&](int64_t, int) {
     volatile float tiny = 1e-30f;
-    volatile float product = tiny * 1e-10f;     // a denormal: flushed to zero
+    volatile float product = tiny * 1e-10f;  // a denormal: flushed to zero
     volatile float denormal = 1e-40f;
-    volatile float scaled = denormal * 1e30f;   // a denormal input: read as zero
+    volatile float scaled = denormal * 1e30f;  // a denormal input: read as zero
     if (product == 0.0f && scaled == 0.0f) flushed.fetch_add(1);
   });
   EXPECT_EQ(flushed.load(), 64);

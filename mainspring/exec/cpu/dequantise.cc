@@ -61,7 +61,8 @@ void block_q8_0(const uint8_t* block, float* out) {
   }
 }
 
-// 32 bytes of codes, the first value of a byte in its high half, then the code of the block's scale.
+// 32 bytes of codes, the first value of a byte in its high half, then the code of the block's
+// scale.
 void block_nf4(const uint8_t* block, int64_t block_index, const float* aux, float* out) {
   const float code = static_cast<float>(block[32]);
   const float scale = code / 255.0f * aux[1 + block_index / 256] + aux[0];
@@ -78,10 +79,18 @@ void load_blocks(const WeightView& weight, int64_t row, int64_t column, int64_t 
   const uint8_t* block = static_cast<const uint8_t*>(weight.data) + first * bytes;
   for (int64_t done = 0; done < n; done += elements, block += bytes, out += elements) {
     switch (weight.dtype) {
-      case DType::kQ4_0: block_q4_0(block, out); break;
-      case DType::kQ4_1: block_q4_1(block, out); break;
-      case DType::kQ8_0: block_q8_0(block, out); break;
-      default: block_nf4(block, first + done / elements, weight.aux, out); break;
+      case DType::kQ4_0:
+        block_q4_0(block, out);
+        break;
+      case DType::kQ4_1:
+        block_q4_1(block, out);
+        break;
+      case DType::kQ8_0:
+        block_q8_0(block, out);
+        break;
+      default:
+        block_nf4(block, first + done / elements, weight.aux, out);
+        break;
     }
   }
 }
@@ -107,7 +116,8 @@ void load_values(const WeightView& weight, int64_t row, int64_t column, int64_t 
       std::memcpy(out, static_cast<const float*>(weight.data) + offset, static_cast<size_t>(n) * 4);
       return;
     case DType::kBF16:
-      for (int64_t i = 0; i < n; ++i) out[i] = to_f32(static_cast<const bf16*>(weight.data)[offset + i]);
+      for (int64_t i = 0; i < n; ++i)
+        out[i] = to_f32(static_cast<const bf16*>(weight.data)[offset + i]);
       return;
     case DType::kF16:
       for (int64_t i = 0; i < n; ++i) {
@@ -117,8 +127,11 @@ void load_values(const WeightView& weight, int64_t row, int64_t column, int64_t 
     case DType::kQ4_0:
     case DType::kQ4_1:
     case DType::kQ8_0:
-    case DType::kNF4: load_blocks(weight, row, column, n, out); return;
-    case DType::kI32: break;
+    case DType::kNF4:
+      load_blocks(weight, row, column, n, out);
+      return;
+    case DType::kI32:
+      break;
   }
   MS_CHECK(false, "integers are not weights");
 }

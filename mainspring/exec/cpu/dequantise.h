@@ -11,8 +11,8 @@ namespace mainspring::cpu {
 /// Columns that load_values may start at and count in: whole blocks of every dtype.
 inline constexpr int64_t kValueGrain = 64;
 
-/// out[0, n) = row `row`, columns [column, column + n), before any rounding. `column` is a multiple of
-/// kValueGrain for quantised dtypes, and n too or up to the row's end.
+/// out[0, n) = row `row`, columns [column, column + n), before any rounding. `column` is a multiple
+/// of kValueGrain for quantised dtypes, and n too or up to the row's end.
 void load_values(const WeightView& weight, int64_t row, int64_t column, int64_t n, float* out);
 
 /// Exact.

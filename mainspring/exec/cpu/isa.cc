@@ -17,8 +17,10 @@ constexpr Isa kFastestFirst[] = {Isa::kAvx512Bf16, Isa::kAvx512, Isa::kAvx2, Isa
 
 bool is_supported(Isa isa) {
   switch (isa) {
-    case Isa::kScalar: return true;
-    case Isa::kAvx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case Isa::kScalar:
+      return true;
+    case Isa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case Isa::kAvx512:
       return is_supported(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -44,7 +46,8 @@ Result<IsaChoice> choose_forced(std::string_view name) {
     return failed_precondition("this processor cannot run the path '" + std::string(name) + "'");
   }
   if (const auto& failure = verdict(isa)) {
-    return failed_precondition("the path '" + std::string(name) + "' fails its self-test: " + *failure);
+    return failed_precondition("the path '" + std::string(name) +
+                               "' fails its self-test: " + *failure);
   }
   return IsaChoice{isa, {}};
 }
@@ -53,10 +56,14 @@ Result<IsaChoice> choose_forced(std::string_view name) {
 
 std::string_view isa_name(Isa isa) {
   switch (isa) {
-    case Isa::kScalar: return "scalar";
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
-    case Isa::kAvx512Bf16: return "avx512bf16";
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAvx512Bf16:
+      return "avx512bf16";
   }
   return "?";
 }

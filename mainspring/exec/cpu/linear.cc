@@ -1,4 +1,5 @@
-// linear_forward and linear_input_grad: the products of activations with weights (rules 4, 5, 6, 16).
+// linear_forward and linear_input_grad: the products of activations with weights (rules 4, 5, 6,
+// 16).
 #include <algorithm>
 
 #include "mainspring/exec/cpu/dropout.h"
@@ -16,9 +17,10 @@ struct AdapterPart {
   const void* b = nullptr;
 };
 
-/// Returns the mask of the tile's rows in the adapter's slot; if it is not empty, `product` is filled.
-uint32_t adapter_product(const LinearKernels& kernels, const AdapterPart& part, const GemmTile& tile,
-                         float* product) {
+/// Returns the mask of the tile's rows in the adapter's slot; if it is not empty, `product` is
+/// filled.
+uint32_t adapter_product(const LinearKernels& kernels, const AdapterPart& part,
+                         const GemmTile& tile, float* product) {
   const uint32_t mask = tile.mask_of(part.slot);
   if (mask == 0) return 0;
   const void* rows[kMaxTileRows];
@@ -50,7 +52,8 @@ struct ForwardHooks : GemmHooks {
         kernels.add_bias(bias, tile.rows, tile.columns, tile.c, tile.c_stride);
         bias = nullptr;
       }
-      kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c, tile.c_stride);
+      kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c,
+                       tile.c_stride);
     }
     StoreTile store;
     store.tile = tile.c;
@@ -85,11 +88,13 @@ struct InputGradHooks : GemmHooks {
       if (adapter.dropout > 0.0f) {
         for (int r = 0; r < tile.rows; ++r) {
           if (((mask >> r) & 1u) == 0) continue;
-          const DropoutRow row(adapter.dropout_key, adapter.dropout, *table, tile.row + r);
+          const int64_t at = tile.row + r;
+          const DropoutRow row(adapter.dropout_key, adapter.dropout, segment_of(*table, at), at);
           row.apply(tile.column, tile.columns, product + r * tile.c_stride);
         }
       }
-      kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c, tile.c_stride);
+      kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c,
+                       tile.c_stride);
     }
     StoreTile store;
     store.tile = tile.c;
@@ -115,7 +120,8 @@ void linear_forward(const Context& context, int64_t rows, int64_t in, const void
   // A product takes a limited number of outputs; more of them only pack x again.
   for (size_t begin = 0; begin < outputs.size(); begin += kMaxGemmOutputs) {
     ForwardHooks hooks;
-    hooks.outputs = outputs.subspan(begin, std::min<size_t>(kMaxGemmOutputs, outputs.size() - begin));
+    hooks.outputs =
+        outputs.subspan(begin, std::min<size_t>(kMaxGemmOutputs, outputs.size() - begin));
     Gemm gemm;
     gemm.rows = rows;
     gemm.num_terms = 1;

@@ -34,8 +34,7 @@ void fold_rows(const LinearKernels& kernels, const void* const* rows, int num_ro
     kernels.pack_a_rows(pointers, num_rows, piece, packed);
     TileTerm term;
     term.a = packed;
-    term.b = static_cast<const char*>(b) +
-             done / 2 * kernels.b_pair_bytes * kernels.panel_columns;
+    term.b = static_cast<const char*>(b) + done / 2 * kernels.b_pair_bytes * kernels.panel_columns;
     term.panel_bytes = b_panel_bytes;
     term.pairs = num_pairs(piece);
     term.chunk_pairs = term.pairs;

@@ -1,10 +1,10 @@
 // The driver behind every product of activation rows with packed weights.
 //
-// The one idea: rows are cut into balanced tiles; a block of tiles is packed once and meets panel after
-// panel of the weights. Many rows: each task packs a block of its own (within the second-level cache) and
-// walks all panels. Few rows: all rows are packed first and tasks share the panels out, so the weights
-// are streamed from memory once. Neither changes a bit: a row's result does not depend on its tile.
-// Internal to exec/cpu.
+// The one idea: rows are cut into balanced tiles; a block of tiles is packed once and meets panel
+// after panel of the weights. Many rows: each task packs a block of its own (within the
+// second-level cache) and walks all panels. Few rows: all rows are packed first and tasks share the
+// panels out, so the weights are streamed from memory once. Neither changes a bit: a row's result
+// does not depend on its tile. Internal to exec/cpu.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ struct GemmTerm {
 
 struct GemmOutput {
   int64_t columns = 0;
-  std::array<const void*, kMaxGemmTerms> b{};         // first panel per term
+  std::array<const void*, kMaxGemmTerms> b{};        // first panel per term
   std::array<int64_t, kMaxGemmTerms> panel_bytes{};  // per term
 };
 
@@ -64,7 +64,7 @@ struct Gemm {
   int num_terms = 0;
   int num_outputs = 0;
   int num_chunks = 1;
-  int64_t plan_pairs = 0;  // what the scratch was sized with
+  int64_t plan_pairs = 0;  // what gemm_scratch_bytes was given; 0: the terms' own sum
   std::array<GemmTerm, kMaxGemmTerms> terms{};
   std::array<GemmOutput, kMaxGemmOutputs> outputs{};
   const RowTable* table = nullptr;  // null or without segments: every row is plain
@@ -88,9 +88,7 @@ struct GemmTile {
     for (int r = 0; r < rows; ++r) mask |= static_cast<uint32_t>(slots[r] == slot) << r;
     return mask;
   }
-  uint32_t live_mask() const {
-    return ((1u << rows) - 1u) & ~mask_of(kPaddingSlot);
-  }
+  uint32_t live_mask() const { return ((1u << rows) - 1u) & ~mask_of(kPaddingSlot); }
 };
 
 /// How rows are cut.
@@ -106,7 +104,8 @@ struct GemmPlan {
 
 inline constexpr int64_t kMaxBlockRows = 192;
 
-/// Most tiles of a block: packed, they fill half of a small second-level cache. `pairs`: over all terms.
+/// Most tiles of a block: packed, they fill half of a small second-level cache. `pairs`: over all
+/// terms.
 inline int64_t most_block_tiles(const LinearKernels& kernels, int64_t pairs) {
   constexpr int64_t kBlockBytes = 256 << 10;
   return std::clamp<int64_t>(kBlockBytes / tile_bytes(kernels, pairs), 1,
@@ -141,11 +140,12 @@ inline size_t gemm_scratch_bytes(const Context& context, int64_t rows, int64_t p
       packed * (tile_bytes(kernels, pairs) + kMaxGemmTerms * (kPackSlackBytes + 64)) + 64);
 }
 
-/// The adapter slot of rows [row, row + count): -1 without segments, kPaddingSlot outside every segment.
+/// The adapter slot of rows [row, row + count): -1 without segments, kPaddingSlot outside every
+/// segment.
 void row_slots(const RowTable* table, int64_t row, int64_t count, int32_t* slots);
 
-/// c (rows x panels) = fold over `k` elements of the rows (null: zeros) with panels of b, in one chunk,
-/// packing on the stack.
+/// c (rows x panels) = fold over `k` elements of the rows (null: zeros) with panels of b, in one
+/// chunk, packing on the stack.
 void fold_rows(const LinearKernels& kernels, const void* const* rows, int num_rows, int64_t k,
                const void* b, int64_t b_panel_bytes, int panels, float* c, int64_t c_stride);
 
@@ -173,13 +173,16 @@ class GemmRun {
       : kernels_(linear_kernels(context)), pool_(*context.pool), gemm_(gemm), hooks_(hooks) {
     MS_CHECK(gemm.num_terms <= kMaxGemmTerms && gemm.num_outputs <= kMaxGemmOutputs,
              "too many terms or outputs in one product");
+    int64_t pairs = 0;
     for (int t = 0; t < gemm.num_terms; ++t) {
       const int64_t k = gemm.terms[t].k;
+      pairs += num_pairs(k);
       tile_terms_[t].pairs = num_pairs(k);
       tile_terms_[t].chunk_pairs = chunk_pairs(k, gemm.num_chunks);
       term_offset_[t + 1] = term_offset_[t] + tile_bytes(kernels_, num_pairs(k));
     }
-    plan_ = plan_gemm(kernels_, pool_.size(), gemm.rows, gemm.plan_pairs);
+    plan_ =
+        plan_gemm(kernels_, pool_.size(), gemm.rows, gemm.plan_pairs > 0 ? gemm.plan_pairs : pairs);
   }
 
   void run() {
@@ -265,7 +268,8 @@ class GemmRun {
     }
     const int group = plan_.tiles == 1 ? kernels_.wide_panels[gemm_.rows - 1] : 1;
     std::array<int64_t, kMaxGemmOutputs + 1> first{};
-    for (int o = 0; o < gemm_.num_outputs; ++o) first[o + 1] = first[o] + ceil_div(panels_of(o), group);
+    for (int o = 0; o < gemm_.num_outputs; ++o)
+      first[o + 1] = first[o] + ceil_div(panels_of(o), group);
     pool_.run(first[gemm_.num_outputs], [&](int64_t task, int) {
       int o = 0;
       while (task >= first[o + 1]) ++o;
@@ -292,7 +296,8 @@ class GemmRun {
       for (int o = 0; o < gemm_.num_outputs; ++o) {
         const int64_t panels = panels_of(o);
         const int64_t end = panels * (split + 1) / plan_.column_splits;
-        for (int64_t p = panels * split / plan_.column_splits; p < end; ++p) compute(block, o, p, 1);
+        for (int64_t p = panels * split / plan_.column_splits; p < end; ++p)
+          compute(block, o, p, 1);
       }
     });
   }

@@ -1,7 +1,7 @@
 // The packed layouts of weights, and rows of stored weights (rules 16 and 17).
 //
-// The one idea: a slice of a few rows is brought to the compute dtype on the stack and laid out by the
-// path's packing kernels; a weight already stored in the compute dtype is read in place.
+// The one idea: a slice of a few rows is brought to the compute dtype on the stack and laid out by
+// the path's packing kernels; a weight already stored in the compute dtype is read in place.
 #include <algorithm>
 #include <cstring>
 
@@ -15,12 +15,14 @@ namespace {
 constexpr int64_t kSlice = 2 * kValueGrain;  // columns brought to the compute dtype at a time
 constexpr int64_t kMaxPanelColumns = 64;
 
-/// Columns [column, column + n) of a row in the compute dtype: in place, or converted into `buffer`.
+/// Columns [column, column + n) of a row in the compute dtype: in place, or converted into
+/// `buffer`.
 const void* row_slice(const Context& context, const WeightView& weight, int64_t row, int64_t column,
                       int64_t n, void* buffer) {
   const LinearKernels& kernels = linear_kernels(context);
   if (weight.dtype == context.compute) {
-    return static_cast<const char*>(weight.data) + (row * weight.in + column) * kernels.element_bytes;
+    return static_cast<const char*>(weight.data) +
+           (row * weight.in + column) * kernels.element_bytes;
   }
   float values[kSlice];
   load_values(weight, row, column, n, values);
@@ -33,7 +35,8 @@ struct SliceBuffer {
 };
 
 /// Panel `panel` over out, pairs along in.
-void pack_forward_panel(const Context& context, const WeightView& weight, int64_t panel, char* packed) {
+void pack_forward_panel(const Context& context, const WeightView& weight, int64_t panel,
+                        char* packed) {
   const LinearKernels& kernels = linear_kernels(context);
   const int64_t columns = kernels.panel_columns;
   SliceBuffer buffer;
@@ -61,13 +64,14 @@ void pack_input_grad_slice(const Context& context, const WeightView& weight, int
     tokens.rows = std::min<int64_t>(2, weight.out - row);
     tokens.first = row_slice(context, weight, row, column, n, buffer.rows[0]);
     if (tokens.rows == 2) row_slice(context, weight, row + 1, column, n, buffer.rows[1]);
-    tokens.stride = in_place ? weight.in : static_cast<int64_t>(sizeof buffer.rows[0]) / kernels.element_bytes;
+    tokens.stride =
+        in_place ? weight.in : static_cast<int64_t>(sizeof buffer.rows[0]) / kernels.element_bytes;
     tokens.columns_end = n;
     tokens.num_columns = kernels.panel_columns;
     for (tokens.column = 0; tokens.column < n; tokens.column += kernels.panel_columns) {
       const int64_t panel = (column + tokens.column) / kernels.panel_columns;
-      tokens.packed = destination + panel * bytes +
-                      row / 2 * kernels.b_pair_bytes * kernels.panel_columns;
+      tokens.packed =
+          destination + panel * bytes + row / 2 * kernels.b_pair_bytes * kernels.panel_columns;
       kernels.pack_b_tokens(tokens);
     }
   }
@@ -99,7 +103,8 @@ void pack_input_grad(const Context& context, const WeightView& weight, void* des
   });
 }
 
-void dequantise_row(const Context& context, const WeightView& weight, int64_t row, void* destination) {
+void dequantise_row(const Context& context, const WeightView& weight, int64_t row,
+                    void* destination) {
   const LinearKernels& kernels = linear_kernels(context);
   const ComputeScope scope;
   alignas(64) char buffer[kSlice * 4];

@@ -1,5 +1,5 @@
-// Random bf16 and f32 products with zeros, denormals, infinities' neighbours and cancelling values, on tile
-// shapes of every kind, through the public operations.
+// Random bf16 and f32 products with zeros, denormals, infinities' neighbours and cancelling values,
+// on tile shapes of every kind, through the public operations.
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -71,14 +71,15 @@ std::vector<char> outputs_of(const KernelTable& table, DType compute, const Shap
 }  // namespace
 
 std::optional<std::string> self_test_linear(const KernelTable& kernels) {
-  constexpr Shape kShapes[] = {{1, 70, 67}, {2, 256, 100}, {3, 513, 33}, {7, 130, 16}, {29, 1030, 40}};
+  constexpr Shape kShapes[] = {
+      {1, 70, 67}, {2, 256, 100}, {3, 513, 33}, {7, 130, 16}, {29, 1030, 40}};
   for (const DType compute : {DType::kBF16, DType::kF32}) {
     for (const Shape& shape : kShapes) {
       const auto expected = outputs_of(kernel_table(Isa::kScalar), compute, shape);
       if (outputs_of(kernels, compute, shape) != expected) {
-        return "linear in " + std::string(dtype_name(compute)) + " of " + std::to_string(shape.rows) +
-               " x " + std::to_string(shape.in) + " x " + std::to_string(shape.out) +
-               " differs from the scalar path";
+        return "linear in " + std::string(dtype_name(compute)) + " of " +
+               std::to_string(shape.rows) + " x " + std::to_string(shape.in) + " x " +
+               std::to_string(shape.out) + " differs from the scalar path";
       }
     }
   }

@@ -8,7 +8,8 @@
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 namespace {
 
-/// Panels a tile of few rows takes at once: as many as keep its accumulators within those of a full tile.
+/// Panels a tile of few rows takes at once: as many as keep its accumulators within those of a full
+/// tile.
 constexpr int wide_panels(int rows, int full_rows) {
   const int panels = full_rows / rows;
   return panels > kMaxTilePanels ? kMaxTilePanels : panels;

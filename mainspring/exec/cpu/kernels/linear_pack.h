@@ -1,7 +1,7 @@
 // Packing of both operands of a tile, and the stores behind it.
 //
-// The one idea: along a row, a pair of bf16 and an f32 are both 32-bit words, so packing rows is an 8 x 8
-// transposition of words; across rows it is a zip of two of them. Stores may write up to
+// The one idea: along a row, a pair of bf16 and an f32 are both 32-bit words, so packing rows is an
+// 8 x 8 transposition of words; across rows it is a zip of two of them. Stores may write up to
 // kPackSlackBytes of garbage behind a tile, overwritten by what is packed next.
 // Included by a path's unit after simd.h and linear_tile.h.
 #pragma once
@@ -22,8 +22,8 @@ MS_INLINE U8 row_words(const void* row, int64_t word, int64_t bytes) {
   return load_words(buffer);
 }
 
-/// Packs `n` rows (n <= 8 * G) of k elements: word w of all rows side by side; expanded, a word becomes
-/// its odd element of all rows, then its even one.
+/// Packs `n` rows (n <= 8 * G) of k elements: word w of all rows side by side; expanded, a word
+/// becomes its odd element of all rows, then its even one.
 template <int G, bool kF32, bool kExpand>
 MS_INLINE void pack_rows(const void* const* rows, int n, int64_t k, void* packed) {
   const int64_t bytes = k * (kF32 ? 4 : 2);
@@ -57,7 +57,8 @@ template <class C>
 void pack_a_rows(const void* const* rows, int num_rows, int64_t k, void* packed) {
   constexpr int kGroups = (C::kRows + 7) / 8;
   if constexpr (kGroups == 2) {
-    if (num_rows <= 8) return pack_rows<1, C::kF32, !C::kPairs && !C::kF32>(rows, num_rows, k, packed);
+    if (num_rows <= 8)
+      return pack_rows < 1, C::kF32, !C::kPairs && !C::kF32 > (rows, num_rows, k, packed);
   }
   pack_rows<kGroups, C::kF32, !C::kPairs && !C::kF32>(rows, num_rows, k, packed);
 }
@@ -123,7 +124,8 @@ void pack_b_tokens(const PackTokens& p) {
       const int n = clamp16(p.columns_end - column);
       if constexpr (C::kF32) {
         store(reinterpret_cast<float*>(out) + 16 * v, row_floats<true>(even, column, n));
-        store(reinterpret_cast<float*>(out) + C::kColumns + 16 * v, row_floats<true>(odd, column, n));
+        store(reinterpret_cast<float*>(out) + C::kColumns + 16 * v,
+              row_floats<true>(odd, column, n));
       } else {
         store_pairs(reinterpret_cast<uint32_t*>(out) + 16 * v, row_pairs(even, odd, column, n));
       }
@@ -182,9 +184,9 @@ inline void add_tile(const float* x, int64_t x_stride, int rows, int64_t columns
     if (((row_mask >> r) & 1u) == 0) continue;
     for (int64_t j = 0; j < columns; j += 16) {
       const int n = clamp16(columns - j);
-      const F16 sum = add(row_floats<true>(c + r * c_stride, j, n),
-                          row_floats<true>(x + r * x_stride, j, n));
-      store_element<true>(c + r * c_stride, j, sum, n);
+      const F16 sum =
+          add(row_floats<true>(c + r * c_stride, j, n), row_floats<true>(x + r * x_stride, j, n));
+      store_element<true>(c + r * c_stride, j, add(sum, zero()), n);
     }
   }
 }
@@ -204,7 +206,8 @@ template <bool kF32>
 void add_row(const void* x, int64_t count, float* acc) {
   for (int64_t j = 0; j < count; j += 16) {
     const int n = clamp16(count - j);
-    store_element<true>(acc, j, add(row_floats<true>(acc, j, n), row_floats<kF32>(x, j, n)), n);
+    const F16 sum = add(row_floats<true>(acc, j, n), row_floats<kF32>(x, j, n));
+    store_element<true>(acc, j, add(sum, zero()), n);
   }
 }
 

@@ -1,9 +1,10 @@
 // The linear kernels of one path: tiles of dot products, packing, and the store that rounds.
 //
-// The one idea: a tile is a few rows of A by one or more panels of B; how both are laid out in memory is
-// the path's own choice, so drivers (exec/cpu/linear.cc and friends) only move opaque bytes whose sizes
-// they read here. What a tile computes is fixed by rules 4 and 5 of docs/exactness.md and does not depend
-// on its shape. "Pair": two neighbouring elements along the reduced dimension, an odd end completed by 0.
+// The one idea: a tile is a few rows of A by one or more panels of B; how both are laid out in
+// memory is the path's own choice, so drivers (exec/cpu/linear.cc and friends) only move opaque
+// bytes whose sizes they read here. What a tile computes is fixed by rules 4 and 5 of
+// docs/exactness.md and does not depend on its shape. "Pair": two neighbouring elements along the
+// reduced dimension, an odd end completed by 0.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ inline constexpr int kMaxTileFloats = 1024;
 /// Packing may write this many bytes of garbage behind what it packs.
 inline constexpr int64_t kPackSlackBytes = 64;
 
-/// One operand pair of a reduction. Chunk c covers pairs [c * chunk_pairs, (c + 1) * chunk_pairs), cut at
-/// `pairs`.
+/// One operand pair of a reduction. Chunk c covers pairs [c * chunk_pairs, (c + 1) * chunk_pairs),
+/// cut at `pairs`.
 struct TileTerm {
   const void* a = nullptr;  // packed rows, all pairs
   const void* b = nullptr;  // first panel, all pairs
@@ -28,8 +29,8 @@ struct TileTerm {
   int64_t chunk_pairs = 0;
 };
 
-/// c[i][j] = tree over chunks of (fold over terms, in order, of the chunk's pairs). With load_c the fold
-/// starts at c (num_chunks must be 1).
+/// c[i][j] = tree over chunks of (fold over terms, in order, of the chunk's pairs), + 0. With
+/// load_c the fold starts at c (num_chunks must be 1).
 struct TileArgs {
   const TileTerm* terms = nullptr;
   int num_terms = 0;
@@ -40,7 +41,8 @@ struct TileArgs {
 };
 using TileFn = void (*)(const TileArgs&);
 
-/// Rows of some matrix, for packing along them (tokens of a weight gradient, rows of a stored weight).
+/// Rows of some matrix, for packing along them (tokens of a weight gradient, rows of a stored
+/// weight).
 struct PackTokens {
   const void* first = nullptr;  // element (0, 0)
   int64_t stride = 0;           // elements from row to row
@@ -74,8 +76,8 @@ struct LinearKernels {
   int b_pair_bytes = 0;   // bytes of one packed pair of one column
   int element_bytes = 0;  // of the compute dtype
 
-  /// tile[rows - 1][panels - 1]; present for one panel and for wide_panels[rows - 1] panels, the number
-  /// that fills the registers when a tile has few rows.
+  /// tile[rows - 1][panels - 1]; present for one panel and for wide_panels[rows - 1] panels, the
+  /// number that fills the registers when a tile has few rows.
   TileFn tile[kMaxTileRows][kMaxTilePanels] = {};
   int wide_panels[kMaxTileRows] = {};
 
@@ -83,19 +85,21 @@ struct LinearKernels {
   void (*pack_a_rows)(const void* const* rows, int num_rows, int64_t k, void* packed) = nullptr;
   /// Packs panel_columns rows of k elements (null: zeros) as one panel of B.
   void (*pack_b_rows)(const void* const* rows, int64_t k, void* packed) = nullptr;
-  /// The same with pairs along the source's rows: columns become the tile's rows, or the panel's columns.
+  /// The same with pairs along the source's rows: columns become the tile's rows, or the panel's
+  /// columns.
   void (*pack_a_tokens)(const PackTokens&) = nullptr;
   void (*pack_b_tokens)(const PackTokens&) = nullptr;
 
   void (*store)(const StoreTile&) = nullptr;
   /// n floats to the compute dtype, first through bf16 if asked.
   void (*round_values)(const float* x, int64_t n, bool through_bf16, void* y) = nullptr;
-  /// c[r][j] += x[r][j] for the rows of the mask.
+  /// c[r][j] += x[r][j] (+ 0) for the rows of the mask.
   void (*add_tile)(const float* x, int64_t x_stride, int rows, int64_t columns, uint32_t row_mask,
                    float* c, int64_t c_stride) = nullptr;
   /// c[r][j] += bias[j] (compute dtype).
-  void (*add_bias)(const void* bias, int rows, int64_t columns, float* c, int64_t c_stride) = nullptr;
-  /// acc[j] += x[j], x of the compute dtype.
+  void (*add_bias)(const void* bias, int rows, int64_t columns, float* c,
+                   int64_t c_stride) = nullptr;
+  /// acc[j] += x[j] (+ 0), x of the compute dtype.
   void (*add_row)(const void* x, int64_t n, float* acc) = nullptr;
 };
 

@@ -1,15 +1,16 @@
 // The micro-kernel of every linear reduction: rule 4 inside a chunk, rule 5's tree over chunks.
 //
-// The one idea: accumulators stay in registers over a chunk; finished chunk sums wait on the stack and
-// are combined like a binary counter, which is the balanced tree. A tile of R rows and V vectors needs
-// R * V accumulators and enough of them (8 or more FMA chains) to hide the latency: 6 x 2 ymm on AVX2,
-// 12 x 2 zmm on AVX-512; few rows take several panels at once instead.
-// Included by a path's unit after simd.h.
+// The one idea: accumulators stay in registers over a chunk; finished chunk sums wait on the stack
+// and are combined like a binary counter, which is the balanced tree. A tile of R rows and V
+// vectors needs R * V accumulators and enough of them (8 or more FMA chains) to hide the latency: 6
+// x 2 ymm on AVX2, 12 x 2 zmm on AVX-512; few rows take several panels at once instead. Included by
+// a path's unit after simd.h.
 #pragma once
 
 #include "mainspring/exec/cpu/kernels/linear_table.h"
 
-// Accumulators live in registers only if the loops over them are gone. The scalar path has none to save.
+// Accumulators live in registers only if the loops over them are gone. The scalar path has none to
+// save.
 #if defined(MS_ISA_SCALAR)
 #define MS_UNROLL(n)
 #else
@@ -20,8 +21,9 @@
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 namespace {
 
-// How an A pair is stored: kExpanded, two floats per row in the order of their FMAs (bf16: odd, even;
-// f32: even, odd), so that the inner loop only broadcasts; kPairs, the bf16 pair as one word (vdpbf16ps).
+// How an A pair is stored: kExpanded, two floats per row in the order of their FMAs (bf16: odd,
+// even; f32: even, odd), so that the inner loop only broadcasts; kPairs, the bf16 pair as one word
+// (vdpbf16ps).
 template <int kRows_, int kVectors_, bool kF32_, bool kPairs_>
 struct TileConfig {
   static constexpr int kRows = kRows_;        // most rows of a tile
@@ -50,23 +52,23 @@ MS_INLINE void fold_pair(F16 (&acc)[R][P * C::kVectors], const char* a, const ch
   constexpr int V = P * C::kVectors;
   if constexpr (C::kPairs) {
     P16 pairs[V];
-MS_UNROLL(8)
+    MS_UNROLL(8)
     for (int v = 0; v < V; ++v) {
       pairs[v] = load_pairs(reinterpret_cast<const uint32_t*>(b[v / C::kVectors]) +
                             16 * (v % C::kVectors));
     }
-MS_UNROLL(16)
+    MS_UNROLL(16)
     for (int i = 0; i < R; ++i) {
       const P16 x = broadcast_pair_at(a, i);
-MS_UNROLL(8)
+      MS_UNROLL(8)
       for (int v = 0; v < V; ++v) acc[i][v] = dot(acc[i][v], x, pairs[v]);
     }
     return;
   }
-MS_UNROLL(2)
+  MS_UNROLL(2)
   for (int half = 0; half < 2; ++half) {
     F16 y[V];
-MS_UNROLL(8)
+    MS_UNROLL(8)
     for (int v = 0; v < V; ++v) {
       const char* panel = b[v / C::kVectors];
       if constexpr (C::kF32) {
@@ -78,10 +80,10 @@ MS_UNROLL(8)
         y[v] = half == 0 ? pair_odd(pairs) : pair_even(pairs);
       }
     }
-MS_UNROLL(16)
+    MS_UNROLL(16)
     for (int i = 0; i < R; ++i) {
       const F16 x = broadcast_at(a, half * R + i);
-MS_UNROLL(8)
+      MS_UNROLL(8)
       for (int v = 0; v < V; ++v) acc[i][v] = fma(x, y[v], acc[i][v]);
     }
   }
@@ -91,11 +93,13 @@ template <class C, int R, int P>
 MS_INLINE void fold_chunk(F16 (&acc)[R][P * C::kVectors], const TileArgs& args, int64_t chunk) {
   for (int t = 0; t < args.num_terms; ++t) {
     const TileTerm& term = args.terms[t];
-    const int64_t begin = chunk * term.chunk_pairs < term.pairs ? chunk * term.chunk_pairs : term.pairs;
-    const int64_t end = begin + term.chunk_pairs < term.pairs ? begin + term.chunk_pairs : term.pairs;
+    const int64_t begin =
+        chunk * term.chunk_pairs < term.pairs ? chunk * term.chunk_pairs : term.pairs;
+    const int64_t end =
+        begin + term.chunk_pairs < term.pairs ? begin + term.chunk_pairs : term.pairs;
     const char* a = static_cast<const char*>(term.a) + begin * (C::kABytes * R);
     const char* b[P];
-MS_UNROLL(4)
+    MS_UNROLL(4)
     for (int p = 0; p < P; ++p) {
       b[p] = static_cast<const char*>(term.b) + p * term.panel_bytes +
              begin * (C::kBBytes * C::kColumns);
@@ -103,7 +107,7 @@ MS_UNROLL(4)
     for (int64_t pair = begin; pair < end; ++pair) {
       fold_pair<C, R, P>(acc, a, b);
       a += C::kABytes * R;
-MS_UNROLL(4)
+      MS_UNROLL(4)
       for (int p = 0; p < P; ++p) b[p] += C::kBBytes * C::kColumns;
     }
   }
@@ -115,9 +119,9 @@ void tile(const TileArgs& args) {
   alignas(64) float waiting[3][R * V * 16];  // level l: the sum of 2^l chunks
   F16 acc[R][V];
   for (int chunk = 0;; ++chunk) {
-MS_UNROLL(16)
+    MS_UNROLL(16)
     for (int i = 0; i < R; ++i) {
-MS_UNROLL(8)
+      MS_UNROLL(8)
       for (int v = 0; v < V; ++v) {
         acc[i][v] = args.load_c ? load(args.c + i * args.c_stride + 16 * v) : zero();
       }
@@ -125,25 +129,27 @@ MS_UNROLL(8)
     fold_chunk<C, R, P>(acc, args, chunk);
     int level = 0;
     for (; (chunk >> level) & 1; ++level) {
-MS_UNROLL(16)
+      MS_UNROLL(16)
       for (int i = 0; i < R; ++i) {
-MS_UNROLL(8)
+        MS_UNROLL(8)
         for (int v = 0; v < V; ++v) {
           acc[i][v] = add(load(waiting[level] + (i * V + v) * 16), acc[i][v]);
         }
       }
     }
     if (chunk + 1 == args.num_chunks) break;
-MS_UNROLL(16)
+    MS_UNROLL(16)
     for (int i = 0; i < R; ++i) {
-MS_UNROLL(8)
+      MS_UNROLL(8)
       for (int v = 0; v < V; ++v) store(waiting[level] + (i * V + v) * 16, acc[i][v]);
     }
   }
-MS_UNROLL(16)
+  MS_UNROLL(16)
   for (int i = 0; i < R; ++i) {
-MS_UNROLL(8)
-    for (int v = 0; v < V; ++v) store(args.c + i * args.c_stride + 16 * v, acc[i][v]);
+    MS_UNROLL(8)
+    for (int v = 0; v < V; ++v) {
+      store(args.c + i * args.c_stride + 16 * v, add(acc[i][v], zero()));  // rule 3
+    }
   }
 }
 

@@ -1,23 +1,23 @@
 // The 16-lane float vector that every kernel is written with, one trait per instruction-set path.
 //
-// The one idea: a kernel is one text over F16, I16 and M16; each path compiles it in its own translation
-// unit, with its own flags and in its own namespace, and gets the same bits (docs/exactness.md, rule 4).
-// A path's unit starts with one #define (MS_ISA_SCALAR, MS_ISA_AVX2, MS_ISA_AVX512 or MS_ISA_AVX512BF16),
-// includes this header and then kernel texts, all inside
+// The one idea: a kernel is one text over F16, I16 and M16; each path compiles it in its own
+// translation unit, with its own flags and in its own namespace, and gets the same bits
+// (docs/exactness.md, rule 4). A path's unit starts with one #define (MS_ISA_SCALAR, MS_ISA_AVX2,
+// MS_ISA_AVX512 or MS_ISA_AVX512BF16), includes this header and then kernel texts, all inside
 //   namespace mainspring::cpu::MS_ISA_NAMESPACE { ... }
-// Such a unit includes no header of the standard library with templates or inline functions: the linker
-// could pick the copy compiled with AVX flags for the rest of the program. <cstdint>, <cstddef> are fine.
-// bf16 values are plain uint16_t here.
+// Such a unit includes no header of the standard library with templates or inline functions: the
+// linker could pick the copy compiled with AVX flags for the rest of the program. <cstdint>,
+// <cstddef> are fine. bf16 values are plain uint16_t here.
 //
 // What each trait offers (n: lanes touched, 0 <= n <= 16; nothing beyond is read or written):
 //   F16 load(const float*), load_n(p, n) (other lanes +0), store(p, F16), store_n(p, F16, n)
 //   F16 load_bf16(const uint16_t*), load_bf16_n; store_bf16 (rule 2 rounding), store_bf16_n
 //   F16 round_bf16(F16): rounded to bf16 and widened again
-//   F16 zero(), broadcast(float), add, sub, mul, div, sqrt, fma(a, b, c) = a*b+c, fnma = -(a*b)+c, neg, abs
-//   F16 max(a, b) = a > b ? a : b, min(a, b) = a < b ? a : b (the second if unordered, as maxps)
-//   M16 lt, le, eq (false if unordered), is_nan(a), first_n(n), mask_and, mask_or, mask_not; any(M16)
-//   F16 select(M16, a, b): m ? a : b
-//   I16 round_to_int(F16) (nearest even), to_float(I16), bits(F16), from_bits(I16), iset(int32_t),
+//   F16 zero(), broadcast(float), add, sub, mul, div, sqrt, fma(a, b, c) = a*b+c, fnma = -(a*b)+c,
+//   neg, abs F16 max(a, b) = a > b ? a : b, min(a, b) = a < b ? a : b (the second if unordered, as
+//   maxps) M16 lt, le, eq (false if unordered), is_nan(a), first_n(n), mask_and, mask_or, mask_not;
+//   any(M16) F16 select(M16, a, b): m ? a : b I16 round_to_int(F16) (nearest even), to_float(I16),
+//   bits(F16), from_bits(I16), iset(int32_t),
 //       iadd, isub, iand, ior, ixor, shl<N>(I16), shr<N>(I16) (logical), sar<N>(I16) (arithmetic),
 //       ieq(a, b), igt(a, b) -> M16, iselect(M16, a, b), iload, istore
 //   float sum(F16): ((l0+l8)+(l4+l12)) ... the fixed tree of rule 14; float max_lane(F16)
@@ -26,7 +26,8 @@
 //       pack_pairs(F16 even, F16 odd) (rounded by rule 2)
 //   P16 zip_pairs(even_row, odd_row), zip_pairs_n: pair i = (even_row[i], odd_row[i]), bf16 rows
 //   F16 pair_even(P16), pair_odd(P16); F16 dot(F16 acc, P16 a, P16 b): rule 4's pair order
-//   U8: 8 words; load_words, store_words, transpose_words(U8[8]), upper_halves, lower_halves_up: packing
+//   U8: 8 words; load_words, store_words, transpose_words(U8[8]), upper_halves, lower_halves_up:
+//   packing
 #pragma once
 
 #include <immintrin.h>

@@ -86,18 +86,10 @@ MS_INLINE void store_bf16_n(uint16_t* p, F16 a, int n) {
 
 MS_INLINE F16 broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 MS_INLINE F16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-MS_INLINE F16 add(F16 a, F16 b) {
-  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
-}
-MS_INLINE F16 sub(F16 a, F16 b) {
-  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
-}
-MS_INLINE F16 mul(F16 a, F16 b) {
-  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
-}
-MS_INLINE F16 div(F16 a, F16 b) {
-  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
-}
+MS_INLINE F16 add(F16 a, F16 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+MS_INLINE F16 sub(F16 a, F16 b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+MS_INLINE F16 mul(F16 a, F16 b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+MS_INLINE F16 div(F16 a, F16 b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
 MS_INLINE F16 sqrt(F16 a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
 MS_INLINE F16 fma(F16 a, F16 b, F16 c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
@@ -113,12 +105,8 @@ MS_INLINE F16 abs(F16 a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
 }
-MS_INLINE F16 max(F16 a, F16 b) {
-  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
-}
-MS_INLINE F16 min(F16 a, F16 b) {
-  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
-}
+MS_INLINE F16 max(F16 a, F16 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+MS_INLINE F16 min(F16 a, F16 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
 
 MS_INLINE M16 lt(F16 a, F16 b) {
   return {_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ)};
@@ -135,9 +123,7 @@ MS_INLINE M16 is_nan(F16 a) {
 MS_INLINE M16 mask_and(M16 a, M16 b) {
   return {_mm256_and_ps(a.lo, b.lo), _mm256_and_ps(a.hi, b.hi)};
 }
-MS_INLINE M16 mask_or(M16 a, M16 b) {
-  return {_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)};
-}
+MS_INLINE M16 mask_or(M16 a, M16 b) { return {_mm256_or_ps(a.lo, b.lo), _mm256_or_ps(a.hi, b.hi)}; }
 MS_INLINE M16 mask_not(M16 a) {
   const __m256 ones = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
   return {_mm256_xor_ps(a.lo, ones), _mm256_xor_ps(a.hi, ones)};
@@ -228,8 +214,9 @@ MS_INLINE P16 broadcast_pair(uint32_t x) {
   return {v, v};
 }
 MS_INLINE P16 pack_pairs(F16 even, F16 odd) {
-  return {_mm256_or_si256(_mm256_srli_epi32(round_bf16_bits(even.lo), 16), round_bf16_bits(odd.lo)),
-          _mm256_or_si256(_mm256_srli_epi32(round_bf16_bits(even.hi), 16), round_bf16_bits(odd.hi))};
+  return {
+      _mm256_or_si256(_mm256_srli_epi32(round_bf16_bits(even.lo), 16), round_bf16_bits(odd.lo)),
+      _mm256_or_si256(_mm256_srli_epi32(round_bf16_bits(even.hi), 16), round_bf16_bits(odd.hi))};
 }
 MS_INLINE void store_pairs(uint32_t* p, P16 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);

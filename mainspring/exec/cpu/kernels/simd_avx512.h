@@ -1,7 +1,7 @@
 // The AVX-512 paths' vector: one __m512. See simd.h for the contract.
 // Flags: -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma (and, for gcc 12, -Wno-uninitialized
-// -Wno-maybe-uninitialized: its own intrinsics headers trip them); avx512bf16 adds -mavx512bf16 and two of its
-// instructions (vcvtneps2bf16, vdpbf16ps), which round and flush whatever MXCSR says.
+// -Wno-maybe-uninitialized: its own intrinsics headers trip them); avx512bf16 adds -mavx512bf16 and
+// two of its instructions (vcvtneps2bf16, vdpbf16ps), which round and flush whatever MXCSR says.
 #pragma once
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {

@@ -170,11 +170,11 @@ MS_INLINE F16 from_bits(I16 a) {
   MS_LANES r.l[i] = float1(static_cast<uint32_t>(a.l[i]));
   return r;
 }
-#define MS_SCALAR_INT_OP(name, op)                                              \
-  MS_INLINE I16 name(I16 a, I16 b) {                                            \
-    MS_LANES a.l[i] = static_cast<int32_t>(static_cast<uint32_t>(a.l[i]) op     \
-                                           static_cast<uint32_t>(b.l[i]));      \
-    return a;                                                                   \
+#define MS_SCALAR_INT_OP(name, op)                                                            \
+  MS_INLINE I16 name(I16 a, I16 b) {                                                          \
+    MS_LANES a.l[i] =                                                                         \
+        static_cast<int32_t>(static_cast<uint32_t>(a.l[i]) op static_cast<uint32_t>(b.l[i])); \
+    return a;                                                                                 \
   }
 MS_SCALAR_INT_OP(iadd, +)
 MS_SCALAR_INT_OP(isub, -)

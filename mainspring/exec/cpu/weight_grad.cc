@@ -1,0 +1,295 @@
+// Gradients of weights and biases: folds over tokens (rules 3 and 9).
+//
+// The one idea: each sequence starts on an even row, so pairs of tokens never straddle sequences
+// and the fold over a list of sequences is a fold over their pairs laid end to end. Both operands
+// are packed to pairs along tokens, a block of tokens at a time; x once for all, dy by each task
+// for its own rows of the gradient, which start from memory and go back to it.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "mainspring/exec/cpu/dropout.h"
+#include "mainspring/exec/cpu/linear_gemm.h"
+#include "mainspring/exec/cpu/ops.h"
+
+namespace mainspring::cpu {
+namespace {
+
+constexpr int64_t kCut = 2048;        // rule 9's P
+constexpr int64_t kBlockPairs = 512;  // of a block that continues the fold
+constexpr int64_t kPackedDyBytes = 256 << 10;
+
+/// Consecutive rows of one sequence; an odd count is completed by a zero row.
+struct Piece {
+  const Segment* segment = nullptr;
+  int64_t row = 0;
+  int64_t rows = 0;
+};
+
+/// Pieces folded in one pass over the gradient.
+struct TokenBlock {
+  static constexpr int kMaxPieces = 256;
+  std::array<Piece, kMaxPieces> pieces;
+  int num_pieces = 0;
+  int64_t pairs = 0;
+  bool from_zero = false;  // a part of a long sequence: folded alone, then added
+};
+
+/// Walks the segments of one slot in order.
+class BlockCursor {
+ public:
+  BlockCursor(const RowTable& table, int32_t slot) : table_(table), slot_(slot) {}
+
+  /// Fills the next block; false when no rows are left.
+  bool next(TokenBlock& block) {
+    block.num_pieces = 0;
+    block.pairs = 0;
+    block.from_zero = false;
+    while (index_ < table_.segments.size()) {
+      const Segment& segment = table_.segments[index_];
+      if ((slot_ != kAllSlots && segment.adapter_slot != slot_) || done_ >= segment.num_rows) {
+        ++index_;
+        done_ = 0;
+        continue;
+      }
+      if (segment.position + segment.num_rows > kCut) {
+        if (block.num_pieces > 0) return true;
+        const int64_t left_in_cut = kCut - (segment.position + done_) % kCut;
+        take(segment, std::min<int64_t>(left_in_cut, segment.num_rows - done_), block);
+        block.from_zero = true;
+        return true;
+      }
+      const int64_t room = 2 * (kBlockPairs - block.pairs);
+      if (room == 0 || block.num_pieces == TokenBlock::kMaxPieces) return true;
+      take(segment, std::min<int64_t>(room, segment.num_rows - done_), block);
+    }
+    return block.num_pieces > 0;
+  }
+
+ private:
+  void take(const Segment& segment, int64_t rows, TokenBlock& block) {
+    block.pieces[static_cast<size_t>(block.num_pieces++)] = {&segment, segment.row_begin + done_,
+                                                             rows};
+    block.pairs += num_pairs(rows);
+    done_ += rows;
+  }
+
+  const RowTable& table_;
+  int32_t slot_;
+  size_t index_ = 0;
+  int64_t done_ = 0;  // rows of the current segment already taken
+};
+
+int64_t most_pairs(int64_t rows) { return std::min<int64_t>(kCut / 2, num_pairs(rows)); }
+
+size_t packed_x_bytes(const LinearKernels& kernels, int64_t pairs, int64_t in) {
+  const int64_t panels = ceil_div(in, kernels.panel_columns);
+  return static_cast<size_t>(panels * pairs * kernels.b_pair_bytes * kernels.panel_columns);
+}
+
+int64_t packed_dy_bytes(const LinearKernels& kernels, int64_t pairs) {
+  return std::max(kPackedDyBytes, tile_bytes(kernels, pairs));
+}
+
+/// One block of tokens against the whole gradient.
+class BlockFold {
+ public:
+  BlockFold(const Context& context, const WeightGrad& grad, const TokenBlock& block, char* scratch,
+            int64_t scratch_pairs)
+      : kernels_(linear_kernels(context)),
+        pool_(*context.pool),
+        grad_(grad),
+        block_(block),
+        packed_x_(scratch),
+        packed_dy_(scratch + packed_x_bytes(kernels_, scratch_pairs, grad.in)),
+        dy_bytes_(packed_dy_bytes(kernels_, scratch_pairs)),
+        panel_bytes_(block.pairs * kernels_.b_pair_bytes * kernels_.panel_columns),
+        panels_(ceil_div(grad.in, kernels_.panel_columns)) {}
+
+  void run() {
+    pool_.run(panels_, [&](int64_t panel, int) { pack_x(panel); });
+    const int64_t tiles = ceil_div(grad_.out, kernels_.tile_rows);
+    const int64_t most = std::max<int64_t>(1, kPackedDyBytes / tile_bytes(kernels_, block_.pairs));
+    const int64_t threads = pool_.size();
+    int64_t groups = ceil_div(tiles, most);
+    groups = std::min(tiles, ceil_div(groups, 2 * threads) * 2 * threads);
+    const int64_t splits =
+        std::min(panels_, groups < 2 * threads ? ceil_div(2 * threads, groups) : 1);
+    pool_.run(groups * splits, [&](int64_t task, int thread) {
+      const int64_t group = task / splits;
+      const int64_t split = task % splits;
+      fold_group(tiles, tiles * group / groups, tiles * (group + 1) / groups,
+                 panels_ * split / splits, panels_ * (split + 1) / splits,
+                 packed_dy_ + thread * dy_bytes_);
+    });
+  }
+
+ private:
+  void pack_x(int64_t panel) const {
+    char* packed = packed_x_ + panel * panel_bytes_;
+    for (int i = 0; i < block_.num_pieces; ++i) {
+      const Piece& piece = block_.pieces[static_cast<size_t>(i)];
+      PackTokens tokens;
+      tokens.column = panel * kernels_.panel_columns;
+      tokens.num_columns = kernels_.panel_columns;
+      tokens.packed = packed;
+      if (grad_.x_dropout > 0.0f) {
+        pack_dropped(piece, tokens);
+      } else {
+        tokens.first =
+            static_cast<const char*>(grad_.x) + piece.row * grad_.in * kernels_.element_bytes;
+        tokens.stride = grad_.in;
+        tokens.rows = piece.rows;
+        tokens.columns_end = grad_.in;
+        kernels_.pack_b_tokens(tokens);
+      }
+      packed += num_pairs(piece.rows) * kernels_.b_pair_bytes * kernels_.panel_columns;
+    }
+  }
+
+  /// Packs a piece of one panel under its dropout mask, a pair of rows at a time.
+  void pack_dropped(const Piece& piece, PackTokens tokens) const {
+    constexpr int64_t kMaxColumns = 64;
+    alignas(64) char rows[2][kMaxColumns * 4];
+    const int64_t column = tokens.column;
+    const int64_t n = std::min<int64_t>(kernels_.panel_columns, grad_.in - column);
+    tokens.column = 0;
+    tokens.columns_end = n;
+    tokens.first = rows[0];
+    tokens.stride = static_cast<int64_t>(sizeof rows[0]) / kernels_.element_bytes;
+    for (int64_t offset = 0; offset < piece.rows; offset += 2) {
+      tokens.rows = std::min<int64_t>(2, piece.rows - offset);
+      for (int64_t i = 0; i < tokens.rows; ++i) {
+        const int64_t row = piece.row + offset + i;
+        const char* x = static_cast<const char*>(grad_.x) + row * grad_.in * kernels_.element_bytes;
+        DropoutRow(grad_.dropout_key, grad_.x_dropout, *piece.segment, row)
+            .apply_rounded(kernels_, x, column, n, rows[i]);
+      }
+      kernels_.pack_b_tokens(tokens);
+      tokens.packed =
+          static_cast<char*>(tokens.packed) + kernels_.b_pair_bytes * kernels_.panel_columns;
+    }
+  }
+
+  void pack_dy(int64_t first, int num_rows, char* packed) const {
+    for (int i = 0; i < block_.num_pieces; ++i) {
+      const Piece& piece = block_.pieces[static_cast<size_t>(i)];
+      PackTokens tokens;
+      tokens.first =
+          static_cast<const char*>(grad_.dy) + piece.row * grad_.out * kernels_.element_bytes;
+      tokens.stride = grad_.out;
+      tokens.rows = piece.rows;
+      tokens.column = first;
+      tokens.columns_end = grad_.out;
+      tokens.num_columns = num_rows;
+      tokens.packed = packed;
+      kernels_.pack_a_tokens(tokens);
+      packed += num_pairs(piece.rows) * kernels_.a_pair_bytes * num_rows;
+    }
+  }
+
+  /// Tiles [begin, end) of the gradient's rows against panels [panel_begin, panel_end).
+  void fold_group(int64_t tiles, int64_t begin, int64_t end, int64_t panel_begin, int64_t panel_end,
+                  char* packed) const {
+    const auto first_row = [&](int64_t tile) { return grad_.out * tile / tiles; };
+    const int64_t stride = tile_bytes(kernels_, block_.pairs);
+    for (int64_t tile = begin; tile < end; ++tile) {
+      pack_dy(first_row(tile), static_cast<int>(first_row(tile + 1) - first_row(tile)),
+              packed + (tile - begin) * stride);
+    }
+    TileTerm term;
+    term.panel_bytes = panel_bytes_;
+    term.pairs = block_.pairs;
+    term.chunk_pairs = block_.pairs;
+    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+      term.b = packed_x_ + panel * panel_bytes_;
+      for (int64_t tile = begin; tile < end; ++tile) {
+        term.a = packed + (tile - begin) * stride;
+        fold_tile(term, first_row(tile), first_row(tile + 1), panel);
+      }
+    }
+  }
+
+  void fold_tile(const TileTerm& term, int64_t row, int64_t row_end, int64_t panel) const {
+    const int rows = static_cast<int>(row_end - row);
+    const int64_t column = panel * kernels_.panel_columns;
+    const int64_t columns = std::min<int64_t>(kernels_.panel_columns, grad_.in - column);
+    float* acc = grad_.acc + row * grad_.in + column;
+    TileArgs args;
+    args.terms = &term;
+    args.num_terms = 1;
+    if (!block_.from_zero && columns == kernels_.panel_columns) {
+      args.load_c = true;
+      args.c = acc;
+      args.c_stride = grad_.in;
+      kernels_.tile[rows - 1][0](args);
+      return;
+    }
+    alignas(64) float c[kMaxTileFloats];
+    args.c = c;
+    args.c_stride = kernels_.panel_columns;
+    if (block_.from_zero) {
+      kernels_.tile[rows - 1][0](args);
+      kernels_.add_tile(c, args.c_stride, rows, columns, ~0u, acc, grad_.in);
+      return;
+    }
+    args.load_c = true;
+    std::fill_n(c, rows * args.c_stride, 0.0f);
+    for (int r = 0; r < rows; ++r) {
+      std::memcpy(c + r * args.c_stride, acc + r * grad_.in,
+                  static_cast<size_t>(columns) * sizeof(float));
+    }
+    kernels_.tile[rows - 1][0](args);
+    for (int r = 0; r < rows; ++r) {
+      std::memcpy(acc + r * grad_.in, c + r * args.c_stride,
+                  static_cast<size_t>(columns) * sizeof(float));
+    }
+  }
+
+  const LinearKernels& kernels_;
+  ThreadPool& pool_;
+  const WeightGrad& grad_;
+  const TokenBlock& block_;
+  char* packed_x_;
+  char* packed_dy_;
+  int64_t dy_bytes_;
+  int64_t panel_bytes_;
+  int64_t panels_;
+};
+
+}  // namespace
+
+size_t linear_weight_grad_scratch_bytes(const Context& context, int64_t rows, int64_t /*out*/,
+                                        int64_t in) {
+  const LinearKernels& kernels = linear_kernels(context);
+  const int64_t pairs = most_pairs(rows);
+  return packed_x_bytes(kernels, pairs, in) +
+         static_cast<size_t>(context.pool->size() * packed_dy_bytes(kernels, pairs) + 64);
+}
+
+void linear_weight_grad(const Context& context, int64_t rows, const WeightGrad& grad,
+                        const RowTable& table, void* scratch) {
+  BlockCursor cursor(table, grad.slot);
+  TokenBlock block;
+  while (cursor.next(block)) {
+    BlockFold(context, grad, block, align64(scratch), most_pairs(rows)).run();
+  }
+}
+
+void bias_grad(const Context& context, int64_t out, const void* dy, float* acc,
+               const RowTable& table) {
+  const LinearKernels& kernels = linear_kernels(context);
+  constexpr int64_t kColumns = 128;
+  context.pool->run(ceil_div(out, kColumns), [&](int64_t task, int) {
+    const int64_t column = task * kColumns;
+    const int64_t n = std::min(kColumns, out - column);
+    for (const Segment& segment : table.segments) {
+      for (int64_t row = segment.row_begin; row < segment.row_begin + segment.num_rows; ++row) {
+        const int64_t offset = (row * out + column) * kernels.element_bytes;
+        kernels.add_row(static_cast<const char*>(dy) + offset, n, acc + column);
+      }
+    }
+  });
+}
+
+}  // namespace mainspring::cpu
