@@ -218,7 +218,7 @@ void TokenChooser::need_order(std::span<const float> logits, int32_t count) {
 
 float token_uniform(uint64_t seed, uint32_t sample, uint32_t token_index) {
   const PhiloxCounter bits = philox4x32({token_index, sample, kTokenPurpose, 0}, philox_key(seed));
-  return static_cast<float>(bits[0] >> 8) * 0x1p-24f;
+  return philox_uniform(bits[0]);
 }
 
 uint64_t draw_seed(uint64_t run_seed, int64_t place) {

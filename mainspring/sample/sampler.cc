@@ -14,6 +14,8 @@
 namespace mainspring {
 namespace {
 
+constexpr int64_t kDefaultCacheBytes = int64_t{512} << 20;
+
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -28,7 +30,7 @@ SampleEvent event_of(const SampleState& sample) {
 }
 
 /// Some samples' next rows as one activation.
-struct Batch {
+struct StepBatch {
   std::vector<SampleState*> samples;  // one per segment
   std::vector<Segment> segments;
   std::vector<KvSequence> sequences;
@@ -64,17 +66,18 @@ class BatchingSampler final : public Sampler {
   const SamplerStats& stats() const override { return stats_; }
 
  private:
+  int32_t default_pages() const;
   Status check(const SampleRequest& request) const;
   SamplePtr make_sample(const std::shared_ptr<RequestState>& request, int32_t index);
 
   // What runs.
   void plan();
-  void add_rows(Batch& batch, SampleState& sample, int64_t rows);
-  RowTable fill_tokens(const Batch& batch, int32_t* tokens) const;
+  void add_rows(StepBatch& batch, SampleState& sample, int64_t rows);
+  RowTable fill_tokens(const StepBatch& batch, int32_t* tokens) const;
   void run_scores();
   void run_logits();
-  void run(Forward& forward, Batch& batch, const RowTable& table);
-  void take_rows(const Batch& batch);
+  void run(Forward& forward, StepBatch& batch, const RowTable& table);
+  void take_rows(const StepBatch& batch);
 
   // What comes of it.
   void choose_all();
@@ -94,8 +97,8 @@ class BatchingSampler final : public Sampler {
 
   int64_t num_requests_ = 0;
   std::optional<Scheduler> scheduler_;  // made with the pool
-  Batch logits_batch_;
-  Batch score_batch_;
+  StepBatch logits_batch_;
+  StepBatch score_batch_;
   struct Job {
     SampleState* sample;
     const float* logits;
@@ -114,11 +117,7 @@ Status BatchingSampler::init() {
   }
   if (options_.max_sequence_tokens <= 0) options_.max_sequence_tokens = config.context_length;
   options_.max_rows = std::max(options_.max_rows, options_.max_batch);
-  if (options_.cache_pages == 0) {
-    const int64_t usual = std::min<int64_t>(1024, options_.max_sequence_tokens);
-    options_.cache_pages = static_cast<int32_t>(
-        std::max(options_.max_batch * pages_of(usual), pages_of(options_.max_sequence_tokens)));
-  }
+  if (options_.cache_pages == 0) options_.cache_pages = default_pages();
   MS_ASSIGN_OR_RETURN(logits_, Forward::create(executor_, model_,
                                                {.ending = Forward::Ending::kLogits,
                                                 .capacity = {options_.max_rows, options_.max_batch},
@@ -135,6 +134,18 @@ Status BatchingSampler::init() {
                                           return weights_key(request.adapter);
                                         }});
   return {};
+}
+
+/// What a full batch of usual sequences needs, within kDefaultCacheBytes, but room for the longest
+/// one.
+int32_t BatchingSampler::default_pages() const {
+  const ModelConfig& config = model_.config;
+  const int64_t page_bytes =
+      2 * config.layers *
+      dtype_bytes(model_.compute, kPageTokens * config.kv_heads * config.head_width);
+  const int64_t usual = pages_of(std::min<int64_t>(1024, options_.max_sequence_tokens));
+  const int64_t wanted = std::min(options_.max_batch * usual, kDefaultCacheBytes / page_bytes);
+  return static_cast<int32_t>(std::max(wanted, pages_of(options_.max_sequence_tokens)));
 }
 
 // Requests.
@@ -269,7 +280,7 @@ void BatchingSampler::plan() {
   }
 }
 
-void BatchingSampler::add_rows(Batch& batch, SampleState& sample, int64_t rows) {
+void BatchingSampler::add_rows(StepBatch& batch, SampleState& sample, int64_t rows) {
   sample.num_planned = rows;
   batch.segments.push_back({.row_begin = batch.num_rows,
                             .num_rows = static_cast<int32_t>(rows),
@@ -288,7 +299,7 @@ void BatchingSampler::add_rows(Batch& batch, SampleState& sample, int64_t rows) 
   }
 }
 
-RowTable BatchingSampler::fill_tokens(const Batch& batch, int32_t* tokens) const {
+RowTable BatchingSampler::fill_tokens(const StepBatch& batch, int32_t* tokens) const {
   for (size_t i = 0; i < batch.samples.size(); ++i) {
     const SampleState& sample = *batch.samples[i];
     for (int64_t row = 0; row < sample.num_planned; ++row) {
@@ -337,7 +348,7 @@ void BatchingSampler::run_logits() {
   }
 }
 
-void BatchingSampler::run(Forward& forward, Batch& batch, const RowTable& table) {
+void BatchingSampler::run(Forward& forward, StepBatch& batch, const RowTable& table) {
   batch.sequences.clear();
   for (const SampleState* sample : batch.samples) batch.sequences.push_back({sample->pages});
   KvView view = pool_->view();
@@ -348,7 +359,7 @@ void BatchingSampler::run(Forward& forward, Batch& batch, const RowTable& table)
   stats_.rows += batch.num_rows;
 }
 
-void BatchingSampler::take_rows(const Batch& batch) {
+void BatchingSampler::take_rows(const StepBatch& batch) {
   for (SampleState* sample : batch.samples) {
     sample->num_cached += sample->num_planned;
     scheduler_->publish(*sample);

@@ -42,7 +42,7 @@ struct SamplerOptions {
   int32_t max_rows = 512;           // rows of one step; longer prompts are computed in chunks
   int64_t max_sequence_tokens = 0;  // prompt and reply; 0: the model's context length
   /// Size of the cache in pages of kPageTokens positions; 0: what max_batch sequences of 1,024
-  /// tokens or one of max_sequence_tokens need.
+  /// tokens need, within 512 MB, or one of max_sequence_tokens if that is more.
   int32_t cache_pages = 0;
   bool share_prefixes = true;
   uint64_t run_seed = 0;
