@@ -44,7 +44,7 @@ float sum_of_squares(const Context& context, int64_t rows, int64_t columns, cons
   const int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, columns));
   parallel_pieces(*context.pool, rows, grain, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
-      float parts[8];
+      float parts[8] = {};
       for (int chunk = 0; chunk < chunks; ++chunk) {
         const int64_t begin = std::min(columns, chunk * width);
         const int64_t end = std::min(columns, begin + width);
