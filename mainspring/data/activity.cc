@@ -34,8 +34,8 @@ Status Activity::wait(std::unique_lock<std::mutex>& lock, std::condition_variabl
     }
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.3g", timeout_s);
-    return deadline_exceeded((file_.empty() ? "data files" : file_) + ": gave nothing for " + seconds +
-                             " s; is it a dead mount, or a pipe that nobody writes to?");
+    return deadline_exceeded((file_.empty() ? "data files" : file_) + ": gave nothing for " +
+                             seconds + " s; is it a dead mount, or a pipe that nobody writes to?");
   }
   return {};
 }
@@ -57,7 +57,8 @@ Status run_with_deadline(const std::shared_ptr<Activity>& activity, double timeo
     shared->changed.notify_all();
   });
   std::unique_lock<std::mutex> lock(shared->mutex);
-  const Status waited = activity->wait(lock, shared->changed, timeout_s, [&] { return shared->done; });
+  const Status waited =
+      activity->wait(lock, shared->changed, timeout_s, [&] { return shared->done; });
   if (!waited.ok()) {
     thread.detach();
     return waited;

@@ -13,12 +13,14 @@ Status check_options(const DataOptions& options) {
     return invalid_argument("data: the held-out fraction must be in [0, 1), got " +
                             std::to_string(options.held_out_fraction));
   }
-  if (!(options.stall_timeout_s > 0)) return invalid_argument("data: the stall timeout must be positive");
+  if (!(options.stall_timeout_s > 0))
+    return invalid_argument("data: the stall timeout must be positive");
   if (options.prefetch_samples < 0) return invalid_argument("data: prefetch must not be negative");
   const auto weighted = [](const DataSource& source) { return source.weight != 0.0; };
   const auto num_weighted = std::count_if(options.sources.begin(), options.sources.end(), weighted);
   for (const DataSource& source : options.sources) {
-    const std::string name = source.name.empty() && !source.files.empty() ? source.files[0] : source.name;
+    const std::string name =
+        source.name.empty() && !source.files.empty() ? source.files[0] : source.name;
     if (source.files.empty()) return invalid_argument("data source '" + name + "': names no files");
     if (num_weighted == 0) continue;
     if (!std::isfinite(source.weight) || source.weight <= 0) {
@@ -69,8 +71,9 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const DataOptions& options,
                          (options.shuffle ? " shuffled" : " in file order");
   for (size_t s = 0; s < weights.size(); ++s) {
     const Source& source = corpus->sources_[s];
-    identity += "; rows " + source.rows->digest().hex() + " " + std::to_string(source.rows->num_rows()) +
-                " held out " + std::to_string(source.num_held_out) + " share " +
+    identity += "; rows " + source.rows->digest().hex() + " " +
+                std::to_string(source.rows->num_rows()) + " held out " +
+                std::to_string(source.num_held_out) + " share " +
                 std::to_string(corpus->draw_->count(static_cast<int>(s)));
   }
   corpus->digest_ = checksum128(identity.data(), identity.size()).low;

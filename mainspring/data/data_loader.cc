@@ -11,7 +11,8 @@
 namespace mainspring {
 namespace {
 
-/// Reads the first `check_bytes` of each source for malformed rows, so that they show before any work.
+/// Reads the first `check_bytes` of each source for malformed rows, so that they show before any
+/// work.
 Status check_rows(const Corpus& corpus, const RowEncoder& encoder, int64_t check_bytes,
                   const ReadOptions& read_options) {
   for (const Corpus::Source& source : corpus.sources()) {
@@ -41,15 +42,17 @@ Status no_usable_row(const Corpus::Source& source, const LeftOut& left_out, int6
 }
 
 /// Looks for one usable row in each source.
-Status probe_rows(const Corpus& corpus, const RowEncoder& encoder, const ReadOptions& read_options) {
+Status probe_rows(const Corpus& corpus, const RowEncoder& encoder,
+                  const ReadOptions& read_options) {
   for (size_t s = 0; s < corpus.sources().size(); ++s) {
     const Corpus::Source& source = corpus.sources()[s];
     LeftOut left_out;
     bool found = false;
     for (int64_t cursor = 0; !found && cursor < source.num_train(); ++cursor) {
       ReadRow row;
-      MS_ASSIGN_OR_RETURN(row.place,
-                          source.rows->read(corpus.train_row(static_cast<int>(s), cursor), read_options));
+      MS_ASSIGN_OR_RETURN(
+          row.place,
+          source.rows->read(corpus.train_row(static_cast<int>(s), cursor), read_options));
       MS_ASSIGN_OR_RETURN(row.row, encoder.encode(row.place.text, row.place.where()));
       row.use = encoder.use_of(row.row);
       found = row.use == RowUse::kUsed;
@@ -76,11 +79,13 @@ std::string describe(const SourceReport& report) {
   const int64_t left_out = report.num_empty_mask + report.num_too_long;
   if (left_out > 0) out += ", " + std::to_string(left_out) + " left out:";
   if (report.num_too_long > 0) {
-    out += " " + std::to_string(report.num_too_long) + " too long (first " + report.first_too_long + ")";
+    out += " " + std::to_string(report.num_too_long) + " too long (first " + report.first_too_long +
+           ")";
   }
   if (report.num_empty_mask > 0) {
-    out += std::string(report.num_too_long > 0 ? "," : "") + " " + std::to_string(report.num_empty_mask) +
-           " without a token to learn (first " + report.first_empty_mask + ")";
+    out += std::string(report.num_too_long > 0 ? "," : "") + " " +
+           std::to_string(report.num_empty_mask) + " without a token to learn (first " +
+           report.first_empty_mask + ")";
   }
   return out;
 }
@@ -130,8 +135,8 @@ Result<std::unique_ptr<DataLoader>> DataLoader::open(DataOptions options,
   MS_RETURN_IF_ERROR(run_with_deadline(
       read_options.activity, impl->options.stall_timeout_s, [opened, read_options]() -> Status {
         MS_ASSIGN_OR_RETURN(opened->corpus, Corpus::open(opened->options, read_options));
-        MS_RETURN_IF_ERROR(
-            check_rows(*opened->corpus, *opened->encoder, opened->options.check_bytes, read_options));
+        MS_RETURN_IF_ERROR(check_rows(*opened->corpus, *opened->encoder,
+                                      opened->options.check_bytes, read_options));
         return probe_rows(*opened->corpus, *opened->encoder, read_options);
       }));
   impl->corpus = opened->corpus;
@@ -145,8 +150,8 @@ Result<std::vector<Datum>> DataLoader::next(int64_t n) {
   if (impl_->prefetcher == nullptr) {
     const ReadOptions read_options = impl_->read_options();
     impl_->prefetcher = std::make_unique<Prefetcher>(
-        Prefetcher::Setup{impl_->corpus, impl_->encoder, read_options, impl_->options.prefetch_samples,
-                          impl_->options.stall_timeout_s},
+        Prefetcher::Setup{impl_->corpus, impl_->encoder, read_options,
+                          impl_->options.prefetch_samples, impl_->options.stall_timeout_s},
         impl_->state);
   }
   MS_ASSIGN_OR_RETURN(std::vector<Sample> samples, impl_->prefetcher->take(n));
@@ -168,14 +173,16 @@ Status DataLoader::restore(const DataState& state) {
   const size_t num_sources = impl_->corpus->sources().size();
   if (state.cursors.size() != num_sources) {
     return invalid_argument("data state: has " + std::to_string(state.cursors.size()) +
-                            " cursors, but the data has " + std::to_string(num_sources) + " sources");
+                            " cursors, but the data has " + std::to_string(num_sources) +
+                            " sources");
   }
   for (const int64_t cursor : state.cursors) {
     if (cursor < 0) return invalid_argument("data state: a cursor is negative");
   }
   if (state.data_digest != impl_->corpus->digest()) {
     return failed_precondition(
-        "data state: the data is not what the state was taken with (rows, their order in the files, seed, "
+        "data state: the data is not what the state was taken with (rows, their order in the "
+        "files, seed, "
         "shares or held-out rows differ)");
   }
   impl_->prefetcher.reset();
@@ -213,25 +220,25 @@ Result<DataLoader::HeldOut> DataLoader::held_out(int64_t max_rows) const {
 Result<std::vector<DescribedRow>> DataLoader::describe_next(int64_t n) const {
   const ReadOptions read_options = impl_->read_options();
   auto out = std::make_shared<std::vector<DescribedRow>>();
-  MS_RETURN_IF_ERROR(run_with_deadline(
-      read_options.activity, impl_->options.stall_timeout_s,
-      [out, read_options, n, state = impl_->state, corpus = impl_->corpus,
-       encoder = impl_->encoder]() -> Status {
-        SampleStream stream(corpus, encoder, read_options);
-        stream.set_state(state);
-        for (int64_t i = 0; i < n; ++i) {
-          MS_ASSIGN_OR_RETURN(ReadRow row, stream.next_row());
-          DescribedRow described;
-          described.source = corpus->sources()[row.source].name;
-          described.file = row.place.file;
-          described.line = row.place.line;
-          described.use = row.use;
-          described.pieces = encoder->pieces(row.row);
-          described.row = std::move(row.row);
-          out->push_back(std::move(described));
-        }
-        return {};
-      }));
+  MS_RETURN_IF_ERROR(
+      run_with_deadline(read_options.activity, impl_->options.stall_timeout_s,
+                        [out, read_options, n, state = impl_->state, corpus = impl_->corpus,
+                         encoder = impl_->encoder]() -> Status {
+                          SampleStream stream(corpus, encoder, read_options);
+                          stream.set_state(state);
+                          for (int64_t i = 0; i < n; ++i) {
+                            MS_ASSIGN_OR_RETURN(ReadRow row, stream.next_row());
+                            DescribedRow described;
+                            described.source = corpus->sources()[row.source].name;
+                            described.file = row.place.file;
+                            described.line = row.place.line;
+                            described.use = row.use;
+                            described.pieces = encoder->pieces(row.row);
+                            described.row = std::move(row.row);
+                            out->push_back(std::move(described));
+                          }
+                          return {};
+                        }));
   return std::move(*out);
 }
 
@@ -264,7 +271,8 @@ Result<DataLoader::Survey> DataLoader::survey() const {
             ++out->sources[s].num_used;
             out->num_tokens += num_tokens;
             // The first token is never predicted.
-            for (size_t t = 1; t < row.row.mask.size(); ++t) out->num_learned += row.row.mask[t] != 0;
+            for (size_t t = 1; t < row.row.mask.size(); ++t)
+              out->num_learned += row.row.mask[t] != 0;
           }
           add_to(out->sources[s], left_out);
         }
@@ -296,7 +304,8 @@ Result<DataLoader::HeldOut> read_rows(const std::vector<std::string>& files,
   MS_RETURN_IF_ERROR(run_with_deadline(
       read_options.activity, stall_timeout_s,
       [out, read_options, max_rows, files, encoder = std::move(encoder)]() -> Status {
-        MS_ASSIGN_OR_RETURN(const std::shared_ptr<const RowList> rows, RowList::open(files, read_options));
+        MS_ASSIGN_OR_RETURN(const std::shared_ptr<const RowList> rows,
+                            RowList::open(files, read_options));
         for (int64_t i = 0; i < rows->num_rows(); ++i) {
           if (max_rows > 0 && static_cast<int64_t>(out->datums.size()) >= max_rows) break;
           MS_ASSIGN_OR_RETURN(const RowList::Row place, rows->read(i, read_options));
@@ -311,7 +320,8 @@ Result<DataLoader::HeldOut> read_rows(const std::vector<std::string>& files,
         return {};
       }));
   if (out->datums.empty()) {
-    return invalid_argument(files[0] + ": none of its rows can be evaluated: they are too long or have no "
+    return invalid_argument(files[0] +
+                            ": none of its rows can be evaluated: they are too long or have no "
                             "token to learn");
   }
   return std::move(*out);

@@ -1,11 +1,11 @@
 // DataLoader: the endless, resumable stream of training samples.
 //
-// The one idea: which row is sample number i is a pure function of (seed, data): the source is a keyed
-// draw with exact shares, the row a keyed permutation per epoch of that source. So the whole state is one
-// integer per source and the next sample's number; threads, prefetch and the cutting of a source into
-// files change nothing. Rows stay in their files (an index of one offset per 32 rows is kept).
-// Not for tokenizing (row_encoder.h) or batching (engine/ packs).
-// Design note: docs/exactness.md, rule 18; mainspring/data/README.md.
+// The one idea: which row is sample number i is a pure function of (seed, data): the source is a
+// keyed draw with exact shares, the row a keyed permutation per epoch of that source. So the whole
+// state is one integer per source and the next sample's number; threads, prefetch and the cutting
+// of a source into files change nothing. Rows stay in their files (an index of one offset per 32
+// rows is kept). Not for tokenizing (row_encoder.h) or batching (engine/ packs). Design note:
+// docs/exactness.md, rule 18; mainspring/data/README.md.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,23 @@ struct DataSource {
 struct DataOptions {
   std::vector<DataSource> sources;
   uint64_t seed = 0;
-  bool shuffle = true;             // false: file order, and the held-out rows are the last ones
-  double held_out_fraction = 0.0;  // of each source's rows, in [0, 1): chosen by the seed, never trained on
-  int64_t prefetch_samples = 64;   // encoded ahead of the caller; 0: none ahead, same samples
-  double stall_timeout_s = 60.0;   // a file that gives nothing for so long is named
-  int64_t check_bytes = int64_t{8} << 20;   // of each source: rows checked when opened, before any work
+  bool shuffle = true;  // false: file order, and the held-out rows are the last ones
+  double held_out_fraction =
+      0.0;  // of each source's rows, in [0, 1): chosen by the seed, never trained on
+  int64_t prefetch_samples = 64;  // encoded ahead of the caller; 0: none ahead, same samples
+  double stall_timeout_s = 60.0;  // a file that gives nothing for so long is named
+  int64_t check_bytes = int64_t{8}
+                        << 20;  // of each source: rows checked when opened, before any work
   /// Called before each read of a file, on the reading thread; tests stall or fail a file with it.
   std::function<void(const std::string& file)> before_read;
 };
 
 /// Where the stream stands. Equal states of equal data give equal streams.
 struct DataState {
-  uint64_t next_sample = 0;      // global sample index
-  std::vector<int64_t> cursors;  // per source: rows taken so far, unusable ones included, all epochs
-  uint64_t data_digest = 0;      // of seed, rows and shares; restore refuses another data set
+  uint64_t next_sample = 0;  // global sample index
+  std::vector<int64_t>
+      cursors;               // per source: rows taken so far, unusable ones included, all epochs
+  uint64_t data_digest = 0;  // of seed, rows and shares; restore refuses another data set
 
   bool operator==(const DataState&) const = default;
 };
@@ -61,42 +64,44 @@ struct DescribedRow {
 /// What happened to the rows of one source since open or restore.
 struct SourceReport {
   std::string name;
-  int64_t num_rows = 0;       // in its files
-  int64_t num_held_out = 0;   // of these
-  double share = 1.0;         // of the samples
-  int64_t num_used = 0;       // samples given out
-  int64_t num_empty_mask = 0; // met and left out
-  int64_t num_too_long = 0;   // met and left out
+  int64_t num_rows = 0;          // in its files
+  int64_t num_held_out = 0;      // of these
+  double share = 1.0;            // of the samples
+  int64_t num_used = 0;          // samples given out
+  int64_t num_empty_mask = 0;    // met and left out
+  int64_t num_too_long = 0;      // met and left out
   std::string first_empty_mask;  // "file:line", empty if none
   std::string first_too_long;    // "file:line: 812 tokens, at most 512"
   double epoch = 0.0;            // epochs done, with the fraction
 };
 
 /// One line per source for people, such as
-/// "chat: 480 rows (20 held out), 400 samples used, 11 left out: 11 too long (first chat.jsonl:7: ...)".
+/// "chat: 480 rows (20 held out), 400 samples used, 11 left out: 11 too long (first chat.jsonl:7:
+/// ...)".
 std::string describe(const SourceReport& report);
 
 /// Threads: one caller; a background thread of its own reads and encodes ahead.
 class DataLoader {
  public:
-  /// Opens, indexes and checks every file. Errors: invalid argument for options out of range, malformed
-  /// rows (file:line, field, expected) and data without a usable row (first row and why); not found;
-  /// deadline exceeded names the file that stalled.
+  /// Opens, indexes and checks every file. Errors: invalid argument for options out of range,
+  /// malformed rows (file:line, field, expected) and data without a usable row (first row and why);
+  /// not found; deadline exceeded names the file that stalled.
   static Result<std::unique_ptr<DataLoader>> open(DataOptions options,
                                                   std::shared_ptr<const RowEncoder> encoder);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// The next n samples; sample_index and epoch (of the sample's source) are set. After an error the state
-  /// is that of the last sample given out. Errors: invalid argument for a malformed row; deadline exceeded
-  /// names the file; data loss if a file was changed; failed precondition if a source has no usable row.
+  /// The next n samples; sample_index and epoch (of the sample's source) are set. After an error
+  /// the state is that of the last sample given out. Errors: invalid argument for a malformed row;
+  /// deadline exceeded names the file; data loss if a file was changed; failed precondition if a
+  /// source has no usable row.
   Result<std::vector<Datum>> next(int64_t n);
 
   /// The state after the samples given out so far, whatever was prefetched.
   DataState state() const;
-  /// Errors: invalid argument if cursors do not match the sources; failed precondition if the data is not
-  /// what the state was taken with.
+  /// Errors: invalid argument if cursors do not match the sources; failed precondition if the data
+  /// is not what the state was taken with.
   Status restore(const DataState& state);
 
   /// Held-out rows in a fixed order, sources after one another, at most `max_rows` (0: all).
@@ -113,8 +118,8 @@ class DataLoader {
   /// Encodes every row of every source once, in file order, and counts: what one epoch will use.
   struct Survey {
     std::vector<SourceReport> sources;
-    int64_t num_tokens = 0;   // of usable rows
-    int64_t num_learned = 0;  // of these
+    int64_t num_tokens = 0;      // of usable rows
+    int64_t num_learned = 0;     // of these
     int64_t longest_tokens = 0;  // of all rows
   };
   Result<Survey> survey() const;

@@ -9,8 +9,8 @@
 
 namespace mainspring {
 
-KeyedPermutation::KeyedPermutation(int64_t size, uint64_t seed, OrderPurpose purpose, uint32_t source,
-                                   uint32_t epoch)
+KeyedPermutation::KeyedPermutation(int64_t size, uint64_t seed, OrderPurpose purpose,
+                                   uint32_t source, uint32_t epoch)
     : size_(static_cast<uint64_t>(size)),
       seed_(seed),
       tweak_(static_cast<uint32_t>(purpose)),
@@ -52,7 +52,8 @@ std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total
     const double exact = weights[i] / sum * static_cast<double>(total);
     counts[i] = std::max<int64_t>(1, static_cast<int64_t>(std::floor(exact)));
     given += counts[i];
-    remainders.emplace_back(static_cast<double>(counts[i]) - exact, i);  // smallest first: most owed
+    remainders.emplace_back(static_cast<double>(counts[i]) - exact,
+                            i);  // smallest first: most owed
   }
   std::sort(remainders.begin(), remainders.end());
   for (size_t i = 0; given < total; i = (i + 1) % remainders.size()) {
@@ -77,8 +78,8 @@ int SourceDraw::operator()(uint64_t sample) const {
   if (ends_.size() == 1) return 0;
   const uint64_t cycle = sample >> kCycleBits;
   const auto place = static_cast<uint32_t>(sample & (kCycle - 1));
-  // Bit b of the value is bit kCycleBits - 1 - b of the place (van der Corput), flipped by a bit that is
-  // keyed by the value's higher bits.
+  // Bit b of the value is bit kCycleBits - 1 - b of the place (van der Corput), flipped by a bit
+  // that is keyed by the value's higher bits.
   uint32_t prefix = 1;  // a leading one tells prefixes of different lengths apart
   uint32_t value = 0;
   for (int b = 0; b < kCycleBits; ++b) {
@@ -90,7 +91,8 @@ int SourceDraw::operator()(uint64_t sample) const {
     value = value << 1 | (bit ^ (bits[0] & 1));
     prefix = prefix << 1 | bit;
   }
-  return static_cast<int>(std::upper_bound(ends_.begin(), ends_.end(), int64_t{value}) - ends_.begin());
+  return static_cast<int>(std::upper_bound(ends_.begin(), ends_.end(), int64_t{value}) -
+                          ends_.begin());
 }
 
 }  // namespace mainspring

@@ -1,7 +1,7 @@
 // order: which row is which sample, as pure functions of integers.
 //
-// The one idea: no shuffled list is ever stored; a keyed permutation answers "what stands at place i" for
-// any i, so a data set of any size is shuffled in no memory and resumes from one integer.
+// The one idea: no shuffled list is ever stored; a keyed permutation answers "what stands at place
+// i" for any i, so a data set of any size is shuffled in no memory and resumes from one integer.
 // Randomness is Philox keyed by the run's seed (docs/exactness.md, rule 18).
 #pragma once
 
@@ -13,13 +13,14 @@ namespace mainspring {
 /// What a permutation is for: part of its key.
 enum class OrderPurpose : uint32_t { kEpoch = 1, kHeldOut = 2, kMixture = 3 };
 
-/// A bijection of [0, size) that looks random: a six-round Feistel network over the next power of four
-/// (at least 64), walked until it lands inside. Cost: about a microsecond; the walk takes under four
-/// rounds of it on average for sizes over 16.
+/// A bijection of [0, size) that looks random: a six-round Feistel network over the next power of
+/// four (at least 64), walked until it lands inside. Cost: about a microsecond; the walk takes
+/// under four rounds of it on average for sizes over 16.
 class KeyedPermutation {
  public:
   /// size >= 1.
-  KeyedPermutation(int64_t size, uint64_t seed, OrderPurpose purpose, uint32_t source, uint32_t epoch);
+  KeyedPermutation(int64_t size, uint64_t seed, OrderPurpose purpose, uint32_t source,
+                   uint32_t epoch);
   /// `index` in [0, size).
   int64_t operator()(int64_t index) const;
 
@@ -28,15 +29,15 @@ class KeyedPermutation {
 
   uint64_t size_;
   uint64_t seed_;
-  uint32_t tweak_;   // purpose
+  uint32_t tweak_;  // purpose
   uint32_t source_;
   uint32_t epoch_;
   int half_bits_ = 3;
 };
 
-/// Which source gives sample g. Shares are whole numbers of a cycle of 65,536 samples, so counts are exact
-/// over a cycle; inside, places follow a van der Corput sequence with nested keyed flips (Owen 1995), so
-/// any aligned run of 2^k samples has each source's share to within one sample.
+/// Which source gives sample g. Shares are whole numbers of a cycle of 65,536 samples, so counts
+/// are exact over a cycle; inside, places follow a van der Corput sequence with nested keyed flips
+/// (Owen 1995), so any aligned run of 2^k samples has each source's share to within one sample.
 class SourceDraw {
  public:
   static constexpr int kCycleBits = 16;

@@ -38,7 +38,8 @@ Result<Sample> next_sample(SampleStream& stream, const Corpus& corpus, const Row
     sample.left_out.add(row, encoder.options().max_tokens);
     const Corpus::Source& source = corpus.sources()[row.source];
     if (met >= 2 * source.num_train()) {
-      return failed_precondition("data source '" + source.name + "': has no row left that can be used");
+      return failed_precondition("data source '" + source.name +
+                                 "': has no row left that can be used");
     }
   }
 }
@@ -79,7 +80,8 @@ void Prefetcher::run(const std::shared_ptr<Shared>& shared) {
     shared->wanted.wait(lock, [&] { return shared->stop || has_room(); });
     if (shared->stop) break;
     lock.unlock();
-    Result<Sample> sample = next_sample(shared->stream, *shared->setup.corpus, *shared->setup.encoder);
+    Result<Sample> sample =
+        next_sample(shared->stream, *shared->setup.corpus, *shared->setup.encoder);
     lock.lock();
     if (sample.ok()) {
       shared->queue.push_back(std::move(sample).value());
@@ -100,7 +102,8 @@ Prefetcher::~Prefetcher() {
     shared_->stop = true;
     shared_->wanted.notify_all();
     // One row's reading and encoding; a thread that has stalled once is not waited for.
-    const auto patience = std::chrono::duration<double>(shared_->stalled ? 0.0 : shared_->setup.stall_timeout_s);
+    const auto patience =
+        std::chrono::duration<double>(shared_->stalled ? 0.0 : shared_->setup.stall_timeout_s);
     ended = shared_->ended.wait_for(lock, patience, [&] { return shared_->has_ended; });
   }
   if (ended) {

@@ -1,7 +1,7 @@
 // Prefetcher: a thread that reads and encodes samples ahead of the trainer.
 //
-// The one idea: each sample carries the stream's state after it, so what was prefetched and not taken
-// leaves no trace in a checkpoint.
+// The one idea: each sample carries the stream's state after it, so what was prefetched and not
+// taken leaves no trace in a checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@ namespace mainspring {
 namespace {
 
 /// Marks the tokens that overlap bytes [begin, end). Tokens come in the order of their bytes.
-void mark(const std::vector<ByteRange>& ranges, size_t begin, size_t end, std::vector<uint8_t>& mask) {
+void mark(const std::vector<ByteRange>& ranges, size_t begin, size_t end,
+          std::vector<uint8_t>& mask) {
   for (size_t t = 0; t < ranges.size(); ++t) {
     if (ranges[t].begin < end && ranges[t].end > begin) mask[t] = 1;
   }
@@ -66,7 +67,8 @@ Result<EncodedRow> RowEncoder::encode(std::string_view json_line, std::string_vi
   return out;
 }
 
-Status RowEncoder::append_text(std::string_view text, bool around, bool learned, EncodedRow& out) const {
+Status RowEncoder::append_text(std::string_view text, bool around, bool learned,
+                               EncodedRow& out) const {
   MS_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
                       tokenizer_->encode(text, {.add_special_tokens = around}));
   out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end());
@@ -99,12 +101,12 @@ Status RowEncoder::encode_chat(const ParsedRow& parsed, EncodedRow& out) const {
     return {};
   }
   out.mask.assign(out.tokens.size(), 0);
-  // Spans of a template with generation marks do not name their message: those of the completion are
-  // the ones after the text that the prompt alone gives.
+  // Spans of a template with generation marks do not name their message: those of the completion
+  // are the ones after the text that the prompt alone gives.
   size_t completion_begin = 0;
-  const bool unnamed = std::any_of(chat.spans.begin(), chat.spans.end(), [](const AssistantSpan& span) {
-    return span.message == AssistantSpan::kUnknownMessage;
-  });
+  const bool unnamed = std::any_of(
+      chat.spans.begin(), chat.spans.end(),
+      [](const AssistantSpan& span) { return span.message == AssistantSpan::kUnknownMessage; });
   if (parsed.first_completion > 0 && unnamed) {
     Json prompt = Json::array();
     for (size_t i = 0; i < parsed.first_completion; ++i) prompt.push_back(parsed.messages[i]);
@@ -121,7 +123,7 @@ Status RowEncoder::encode_chat(const ParsedRow& parsed, EncodedRow& out) const {
 }
 
 Status RowEncoder::encode_tokens(const ParsedRow& parsed, EncodedRow& out) const {
-  const int64_t limit = options_.vocab_size > 0   ? options_.vocab_size
+  const int64_t limit = options_.vocab_size > 0 ? options_.vocab_size
                         : tokenizer_ != nullptr ? int64_t{tokenizer_->vocab_size()}
                                                 : std::numeric_limits<int64_t>::max();
   for (size_t t = 0; t < parsed.tokens.size(); ++t) {
@@ -141,8 +143,8 @@ RowUse RowEncoder::use_of(const EncodedRow& row) const {
     return RowUse::kTooLong;
   }
   // Nothing comes before the first token, so it cannot be learned.
-  const bool learns = row.mask.size() > 1 &&
-                      std::any_of(row.mask.begin() + 1, row.mask.end(), [](uint8_t m) { return m != 0; });
+  const bool learns = row.mask.size() > 1 && std::any_of(row.mask.begin() + 1, row.mask.end(),
+                                                         [](uint8_t m) { return m != 0; });
   return learns ? RowUse::kUsed : RowUse::kEmptyMask;
 }
 

@@ -1,8 +1,8 @@
 // RowEncoder: one JSON row -> token numbers and a loss mask over them.
 //
-// The one idea: what a row is is seen from its fields (row_parser.h); which of its tokens the assistant
-// wrote is seen from the chat template itself. Not for files: row_file.h finds rows, data_loader.h orders
-// them.
+// The one idea: what a row is is seen from its fields (row_parser.h); which of its tokens the
+// assistant wrote is seen from the chat template itself. Not for files: row_file.h finds rows,
+// data_loader.h orders them.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ enum class LossOn {
 /// "assistant", "all". Errors: invalid argument with the nearest name.
 Result<LossOn> loss_on_from_name(std::string_view name);
 
-/// A row as the model will see it. mask[t] != 0: token t is learned (predicted from those before it).
+/// A row as the model will see it. mask[t] != 0: token t is learned (predicted from those before
+/// it).
 struct EncodedRow {
   RowFormat format = RowFormat::kText;
   std::vector<int32_t> tokens;
@@ -55,14 +56,14 @@ class RowEncoder {
  public:
   using Options = RowEncoderOptions;
 
-  /// Either may be null: rows that need it are then refused. Texts and completions get what the tokenizer
-  /// puts around a text (a begin-of-sequence token, if it asks for one).
+  /// Either may be null: rows that need it are then refused. Texts and completions get what the
+  /// tokenizer puts around a text (a begin-of-sequence token, if it asks for one).
   RowEncoder(std::shared_ptr<const Tokenizer> tokenizer,
              std::shared_ptr<const ChatTemplate> chat_template, Options options);
 
-  /// `where` ("train.jsonl:12") heads every error. Errors: invalid argument for malformed JSON, a missing
-  /// field, a wrong type or role, a token outside the vocabulary, a template that refuses the messages:
-  /// with the field and what was expected.
+  /// `where` ("train.jsonl:12") heads every error. Errors: invalid argument for malformed JSON, a
+  /// missing field, a wrong type or role, a token outside the vocabulary, a template that refuses
+  /// the messages: with the field and what was expected.
   Result<EncodedRow> encode(std::string_view json_line, std::string_view where) const;
 
   /// encode's checks of syntax, fields and types without tokenizing.

@@ -21,7 +21,9 @@ constexpr int64_t kAnchorRows = 32;
 constexpr int64_t kAnchorBytes = 64 * 1024;
 constexpr size_t kReadBytes = size_t{1} << 20;
 
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r") == std::string_view::npos; }
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r") == std::string_view::npos;
+}
 
 void touch(const ReadOptions& options, const std::string& path) {
   if (options.activity) options.activity->touch(path);
@@ -30,7 +32,8 @@ void touch(const ReadOptions& options, const std::string& path) {
 /// A temporary file without a name: gone when closed.
 Result<int> make_unnamed_file() {
   const char* folder = std::getenv("TMPDIR");
-  std::string name = std::string(folder != nullptr && *folder != 0 ? folder : "/tmp") + "/mainspring-XXXXXX";
+  std::string name =
+      std::string(folder != nullptr && *folder != 0 ? folder : "/tmp") + "/mainspring-XXXXXX";
   const int fd = ::mkostemp(name.data(), O_CLOEXEC);
   if (fd < 0) return system_error("create", name, errno);
   ::unlink(name.c_str());
@@ -43,7 +46,8 @@ RowFile::~RowFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Result<std::shared_ptr<const RowFile>> RowFile::open(const std::string& path, const ReadOptions& options,
+Result<std::shared_ptr<const RowFile>> RowFile::open(const std::string& path,
+                                                     const ReadOptions& options,
                                                      Checksum128& digest) {
   std::shared_ptr<RowFile> file(new RowFile());
   file->path_ = path;
@@ -72,7 +76,8 @@ Result<std::shared_ptr<const RowFile>> RowFile::open(const std::string& path, co
 Status RowFile::spool(int source, const ReadOptions& options) {
   MS_ASSIGN_OR_RETURN(fd_, make_unnamed_file());
   std::vector<char> buffer(kReadBytes);
-  const int timeout_ms = static_cast<int>(std::min(1e9, std::max(1.0, 1e3 * options.stall_timeout_s)));
+  const int timeout_ms =
+      static_cast<int>(std::min(1e9, std::max(1.0, 1e3 * options.stall_timeout_s)));
   while (true) {
     pollfd waiting{source, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, timeout_ms);
@@ -81,15 +86,17 @@ Status RowFile::spool(int source, const ReadOptions& options) {
     if (ready == 0) {
       char seconds[32];
       std::snprintf(seconds, sizeof(seconds), "%.3g", options.stall_timeout_s);
-      return deadline_exceeded(path_ + ": is a pipe that gave nothing for " + seconds + " s after " +
-                               std::to_string(size_bytes_) + " bytes; its writer must write and close");
+      return deadline_exceeded(path_ + ": is a pipe that gave nothing for " + seconds +
+                               " s after " + std::to_string(size_bytes_) +
+                               " bytes; its writer must write and close");
     }
     const ssize_t n = ::read(source, buffer.data(), buffer.size());
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) return system_error("read", path_, errno);
     if (n == 0) return {};
     touch(options, path_);
-    MS_RETURN_IF_ERROR(write_all(fd_, buffer.data(), static_cast<size_t>(n), path_ + " (its temporary copy)"));
+    MS_RETURN_IF_ERROR(
+        write_all(fd_, buffer.data(), static_cast<size_t>(n), path_ + " (its temporary copy)"));
     size_bytes_ += n;
   }
 }
@@ -134,10 +141,12 @@ Status RowFile::build_index(const ReadOptions& options, Checksum128& digest) {
   };
   int64_t offset = 0;
   while (offset < size_bytes_) {
-    const size_t wanted = std::min<size_t>(buffer.size(), static_cast<size_t>(size_bytes_ - offset));
+    const size_t wanted =
+        std::min<size_t>(buffer.size(), static_cast<size_t>(size_bytes_ - offset));
     MS_ASSIGN_OR_RETURN(const size_t n, read_at(offset, buffer.data(), wanted, options));
     if (n < wanted) return data_loss(path_ + ": was shortened while it was read");
-    size_t begin = offset == 0 && n >= 3 && std::memcmp(buffer.data(), "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    size_t begin =
+        offset == 0 && n >= 3 && std::memcmp(buffer.data(), "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
     digest.update(buffer.data() + begin, n - begin);
     if (begin == 3) line_offset = 3;
     while (begin < n) {
@@ -161,16 +170,19 @@ Status RowFile::build_index(const ReadOptions& options, Checksum128& digest) {
 
 Result<FileRow> RowFile::read(int64_t index, const ReadOptions& options) const {
   MS_CHECK(index >= 0 && index < num_rows_, "row number outside the file");
-  const auto after = std::upper_bound(anchors_.begin(), anchors_.end(), index,
-                                      [](int64_t row, const Anchor& anchor) { return row < anchor.row; });
+  const auto after =
+      std::upper_bound(anchors_.begin(), anchors_.end(), index,
+                       [](int64_t row, const Anchor& anchor) { return row < anchor.row; });
   const Anchor& anchor = *(after - 1);
   int64_t row = anchor.row;
   int64_t line = anchor.line;
   int64_t offset = anchor.offset;
   std::string text;  // of the line that is being gathered
-  std::vector<char> buffer(static_cast<size_t>(std::min<int64_t>(kAnchorBytes, size_bytes_ - offset)));
+  std::vector<char> buffer(
+      static_cast<size_t>(std::min<int64_t>(kAnchorBytes, size_bytes_ - offset)));
   while (offset < size_bytes_) {
-    const size_t wanted = std::min<size_t>(buffer.size(), static_cast<size_t>(size_bytes_ - offset));
+    const size_t wanted =
+        std::min<size_t>(buffer.size(), static_cast<size_t>(size_bytes_ - offset));
     MS_ASSIGN_OR_RETURN(const size_t n, read_at(offset, buffer.data(), wanted, options));
     if (n < wanted) return data_loss(path_ + ": is shorter than when the run opened it");
     size_t begin = 0;
@@ -215,7 +227,8 @@ Result<std::shared_ptr<const RowList>> RowList::open(const std::vector<std::stri
 }
 
 Result<RowList::Row> RowList::read(int64_t index, const ReadOptions& options) const {
-  const size_t f = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
+  const size_t f =
+      static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
   const int64_t first = f == 0 ? 0 : ends_[f - 1];
   MS_ASSIGN_OR_RETURN(FileRow row, files_[f]->read(index - first, options));
   return Row{std::move(row.text), files_[f]->path(), row.line};

@@ -1,10 +1,10 @@
 // RowFile: a JSONL file as a random-access list of rows.
 //
-// The one idea: one pass finds where rows begin and keeps a place every 32 rows (or 64 KiB); a row is read
-// again when it is wanted. Rows are read by pread, not through a mapping: resident memory stays flat, and
-// a file that is cut or fails while we read is a Status, not a SIGBUS.
-// A row is a line with something on it; blank lines, a final line without newline, CRLF and a byte-order
-// mark are fine.
+// The one idea: one pass finds where rows begin and keeps a place every 32 rows (or 64 KiB); a row
+// is read again when it is wanted. Rows are read by pread, not through a mapping: resident memory
+// stays flat, and a file that is cut or fails while we read is a Status, not a SIGBUS. A row is a
+// line with something on it; blank lines, a final line without newline, CRLF and a byte-order mark
+// are fine.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace mainspring {
 
 /// How files are read.
 struct ReadOptions {
-  std::shared_ptr<Activity> activity;  // told of every read
-  double stall_timeout_s = 60.0;       // of a pipe
+  std::shared_ptr<Activity> activity;                        // told of every read
+  double stall_timeout_s = 60.0;                             // of a pipe
   std::function<void(const std::string& file)> before_read;  // for tests; may be empty
 };
 
@@ -36,11 +36,12 @@ class RowFile {
  public:
   static constexpr int64_t kMaxRowBytes = int64_t{256} << 20;
 
-  /// Opens and indexes. A pipe or device is first copied to an unnamed temporary file. `digest` gets the
-  /// file's bytes (a missing last newline added).
-  /// Errors: not found; invalid argument for a folder or a row over kMaxRowBytes (file:line); deadline
-  /// exceeded for a pipe that gives nothing; resource exhausted if the temporary file does not fit.
-  static Result<std::shared_ptr<const RowFile>> open(const std::string& path, const ReadOptions& options,
+  /// Opens and indexes. A pipe or device is first copied to an unnamed temporary file. `digest`
+  /// gets the file's bytes (a missing last newline added). Errors: not found; invalid argument for
+  /// a folder or a row over kMaxRowBytes (file:line); deadline exceeded for a pipe that gives
+  /// nothing; resource exhausted if the temporary file does not fit.
+  static Result<std::shared_ptr<const RowFile>> open(const std::string& path,
+                                                     const ReadOptions& options,
                                                      Checksum128& digest);
   ~RowFile();
   RowFile(const RowFile&) = delete;
@@ -48,8 +49,8 @@ class RowFile {
 
   const std::string& path() const { return path_; }
   int64_t num_rows() const { return num_rows_; }
-  /// `index` in [0, num_rows()). Errors: data loss if the file is shorter than when it was indexed, or the
-  /// row is no longer there.
+  /// `index` in [0, num_rows()). Errors: data loss if the file is shorter than when it was indexed,
+  /// or the row is no longer there.
   Result<FileRow> read(int64_t index, const ReadOptions& options) const;
 
  private:
@@ -61,7 +62,8 @@ class RowFile {
   RowFile() = default;
   Status spool(int source, const ReadOptions& options);
   Status build_index(const ReadOptions& options, Checksum128& digest);
-  Result<size_t> read_at(int64_t offset, char* buffer, size_t size, const ReadOptions& options) const;
+  Result<size_t> read_at(int64_t offset, char* buffer, size_t size,
+                         const ReadOptions& options) const;
 
   std::string path_;
   int fd_ = -1;
@@ -77,7 +79,8 @@ class RowList {
   static Result<std::shared_ptr<const RowList>> open(const std::vector<std::string>& paths,
                                                      const ReadOptions& options);
   int64_t num_rows() const { return ends_.empty() ? 0 : ends_.back(); }
-  /// Of the bytes of all files one after another: the same however they are cut into files at line ends.
+  /// Of the bytes of all files one after another: the same however they are cut into files at line
+  /// ends.
   const Digest128& digest() const { return digest_; }
 
   struct Row {

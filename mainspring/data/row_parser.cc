@@ -52,9 +52,10 @@ Status check_messages(const Json& messages, std::string_view where, const std::s
     if (role == message.end()) {
       const bool sharegpt = message.contains("from") && message.contains("value");
       return wrong(where, at + ".role",
-                   std::string("is missing") + (sharegpt ? "; the message has 'from' and 'value', which are called "
-                                                           "'role' and 'content' here"
-                                                         : ""));
+                   std::string("is missing") +
+                       (sharegpt ? "; the message has 'from' and 'value', which are called "
+                                   "'role' and 'content' here"
+                                 : ""));
     }
     if (!role->is_string()) return expected(where, at + ".role", "a string", *role);
     const auto& name = role->get_ref<const std::string&>();
@@ -114,9 +115,10 @@ Status read_completion(Json& row, std::string_view where, ParsedRow& out) {
   Json& prompt = row["prompt"];
   Json& completion = row["completion"];
   if (prompt.is_string() != completion.is_string()) {
-    return expected(where, "completion",
-                    prompt.is_string() ? "a string, as prompt is" : "a list of messages, as prompt is",
-                    completion);
+    return expected(
+        where, "completion",
+        prompt.is_string() ? "a string, as prompt is" : "a list of messages, as prompt is",
+        completion);
   }
   if (prompt.is_string()) {
     out.prompt = std::move(prompt.get_ref<std::string&>());
@@ -156,14 +158,16 @@ Status read_tokens(const Json& row, std::string_view where, ParsedRow& out) {
   }
   if (!mask->is_array()) return expected(where, "mask", "a list of 0 and 1", *mask);
   if (mask->size() != out.tokens.size()) {
-    return wrong(where, "mask", "expected " + std::to_string(out.tokens.size()) +
-                                    " entries, as tokens has, got " + std::to_string(mask->size()));
+    return wrong(where, "mask",
+                 "expected " + std::to_string(out.tokens.size()) + " entries, as tokens has, got " +
+                     std::to_string(mask->size()));
   }
   for (size_t i = 0; i < mask->size(); ++i) {
     const Json& entry = (*mask)[i];
     const bool is_flag = entry.is_boolean() || entry == 0 || entry == 1;
     if (!is_flag) {
-      return wrong(where, "mask[" + std::to_string(i) + "]", "expected 0 or 1, got " + json_text(entry));
+      return wrong(where, "mask[" + std::to_string(i) + "]",
+                   "expected 0 or 1, got " + json_text(entry));
     }
     out.mask.push_back(entry == true || entry == 1 ? 1 : 0);
   }
@@ -186,10 +190,12 @@ Result<RowFormat> format_of(const Json& row, std::string_view where) {
   if (row.contains("prompt") || row.contains("completion")) return RowFormat::kCompletion;
   std::string has;
   for (const auto& [key, value] : row.items()) has += (has.empty() ? "" : ", ") + key;
-  const char* hint = row.contains("conversations") ? " (conversations are called messages here)" : "";
-  return invalid_argument(std::string(where) +
-                          ": expected a field messages, prompt and completion, tokens, or text; the row has " +
-                          (has.empty() ? "no fields" : has) + hint);
+  const char* hint =
+      row.contains("conversations") ? " (conversations are called messages here)" : "";
+  return invalid_argument(
+      std::string(where) +
+      ": expected a field messages, prompt and completion, tokens, or text; the row has " +
+      (has.empty() ? "no fields" : has) + hint);
 }
 
 /// parse_json's "<where>:1:<column>: reason" without the line, which is always 1.
@@ -198,7 +204,8 @@ Result<Json> parse_line(std::string_view line, std::string_view where) {
   if (json.ok()) return json;
   std::string message = json.status().message();
   const std::string head = std::string(where) + ":1:";
-  if (message.rfind(head, 0) == 0) message = std::string(where) + ": column " + message.substr(head.size());
+  if (message.rfind(head, 0) == 0)
+    message = std::string(where) + ": column " + message.substr(head.size());
   const size_t first = line.find_first_not_of(" \t");
   if (first != std::string_view::npos && line[first] == '[') {
     message += "; expected one JSON object a line, not a JSON list";
@@ -213,17 +220,22 @@ Result<RowFormat> row_format_from_name(std::string_view name) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return static_cast<RowFormat>(i);
   }
-  return invalid_argument("expected auto, chat, completion, tokens or text, got '" + std::string(name) +
-                          "' (nearest: " + nearest_name(name, names) + ")");
+  return invalid_argument("expected auto, chat, completion, tokens or text, got '" +
+                          std::string(name) + "' (nearest: " + nearest_name(name, names) + ")");
 }
 
 std::string_view row_format_name(RowFormat format) {
   switch (format) {
-    case RowFormat::kAuto: return "auto";
-    case RowFormat::kChat: return "chat";
-    case RowFormat::kCompletion: return "completion";
-    case RowFormat::kTokens: return "tokens";
-    case RowFormat::kText: return "text";
+    case RowFormat::kAuto:
+      return "auto";
+    case RowFormat::kChat:
+      return "chat";
+    case RowFormat::kCompletion:
+      return "completion";
+    case RowFormat::kTokens:
+      return "tokens";
+    case RowFormat::kText:
+      return "text";
   }
   return "?";
 }
@@ -240,11 +252,20 @@ Result<ParsedRow> parse_row(std::string_view json_line, std::string_view where, 
     MS_ASSIGN_OR_RETURN(out.format, format_of(row, where));
   }
   switch (out.format) {
-    case RowFormat::kAuto: break;
-    case RowFormat::kChat: MS_RETURN_IF_ERROR(read_chat(row, where, out)); break;
-    case RowFormat::kCompletion: MS_RETURN_IF_ERROR(read_completion(row, where, out)); break;
-    case RowFormat::kTokens: MS_RETURN_IF_ERROR(read_tokens(row, where, out)); break;
-    case RowFormat::kText: MS_RETURN_IF_ERROR(read_text(row, where, out)); break;
+    case RowFormat::kAuto:
+      break;
+    case RowFormat::kChat:
+      MS_RETURN_IF_ERROR(read_chat(row, where, out));
+      break;
+    case RowFormat::kCompletion:
+      MS_RETURN_IF_ERROR(read_completion(row, where, out));
+      break;
+    case RowFormat::kTokens:
+      MS_RETURN_IF_ERROR(read_tokens(row, where, out));
+      break;
+    case RowFormat::kText:
+      MS_RETURN_IF_ERROR(read_text(row, where, out));
+      break;
   }
   return out;
 }

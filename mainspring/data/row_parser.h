@@ -1,9 +1,9 @@
 // row_parser: one line of JSON -> a row whose fields have been checked.
 //
-// The one idea: all that a person can get wrong in a row without a tokenizer is found here, with the field
-// and what was expected. A row says what it is by its fields; if it has those of several kinds, the first
-// of messages, prompt and completion, tokens, text counts, unless the format is named. Other fields are
-// metadata and ignored.
+// The one idea: all that a person can get wrong in a row without a tokenizer is found here, with
+// the field and what was expected. A row says what it is by its fields; if it has those of several
+// kinds, the first of messages, prompt and completion, tokens, text counts, unless the format is
+// named. Other fields are metadata and ignored.
 #pragma once
 
 #include <cstdint>

@@ -8,9 +8,11 @@ std::string left_out_note(const ReadRow& row, int64_t max_tokens) {
          std::to_string(max_tokens);
 }
 
-SampleStream::SampleStream(std::shared_ptr<const Corpus> corpus, std::shared_ptr<const RowEncoder> encoder,
-                           ReadOptions read_options)
-    : corpus_(std::move(corpus)), encoder_(std::move(encoder)), read_options_(std::move(read_options)) {
+SampleStream::SampleStream(std::shared_ptr<const Corpus> corpus,
+                           std::shared_ptr<const RowEncoder> encoder, ReadOptions read_options)
+    : corpus_(std::move(corpus)),
+      encoder_(std::move(encoder)),
+      read_options_(std::move(read_options)) {
   state_.cursors.assign(corpus_->sources().size(), 0);
   state_.data_digest = corpus_->digest();
 }

@@ -1,7 +1,7 @@
 // SampleStream: the endless stream of samples, one after another, on one thread.
 //
-// The one idea: state in, sample and state out; the prefetcher in data_loader.cc and every inspection run
-// the same code.
+// The one idea: state in, sample and state out; the prefetcher in data_loader.cc and every
+// inspection run the same code.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class SampleStream {
   SampleStream(std::shared_ptr<const Corpus> corpus, std::shared_ptr<const RowEncoder> encoder,
                ReadOptions read_options);
 
-  /// The next row, usable or not; only a usable one advances the sample's number. After an error nothing
-  /// has moved.
+  /// The next row, usable or not; only a usable one advances the sample's number. After an error
+  /// nothing has moved.
   Result<ReadRow> next_row();
 
   const DataState& state() const { return state_; }
