@@ -6,10 +6,10 @@
 //! characters; rendering takes them out again and reports where they were.
 
 use crate::error::Failure;
-use crate::pyjson::{dumps, Style};
+use crate::pyjson::{dumps, python_float, Style};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{from_args, Kwargs, Serde, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value};
 use minijinja_contrib::pycompat;
 
 const NAME: &str = "chat template";
@@ -32,7 +32,7 @@ pub struct Rendered {
 
 impl ChatTemplate {
     pub fn compile(source: &str) -> Result<Self, Failure> {
-        let (source, has_generation) = replace_generation_tags(source);
+        let (source, has_generation) = replace_generation_tags(&with_unix_newlines(source));
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
@@ -43,7 +43,15 @@ impl ChatTemplate {
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_unknown_method_callback(python_method);
         environment.add_filter("tojson", tojson);
+        environment.set_formatter(format_value);
         environment.add_filter("trim", trim);
+        environment.add_filter("string", python_string);
+        environment.add_filter("escape", escape);
+        environment.add_filter("e", escape);
+        environment.add_filter("int", to_int);
+        environment.add_filter("float", to_float);
+        environment.add_filter("wordcount", |text: String| text.split_whitespace().count());
+        environment.add_filter("center", center);
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
         environment.add_function(GENERATION_FUNCTION, generation);
@@ -94,6 +102,11 @@ impl ChatTemplate {
     }
 }
 
+/// Jinja reads every kind of line end as `\n`.
+fn with_unix_newlines(source: &str) -> String {
+    source.replace("\r\n", "\n").replace('\r', "\n")
+}
+
 /// `{%- generation -%}` to a call block with the same trimming, and whether there was one.
 fn replace_generation_tags(source: &str) -> (String, bool) {
     let mut out = String::with_capacity(source.len());
@@ -104,9 +117,9 @@ fn replace_generation_tags(source: &str) -> (String, bool) {
         out.push_str(before);
         let Some(end) = tag.find("%}") else { break };
         let body = &tag[2..end];
-        let left = body.starts_with(['-', '+']).then(|| &body[..1]).unwrap_or("");
+        let left = if body.starts_with(['-', '+']) { &body[..1] } else { "" };
         let inner = &body[left.len()..];
-        let right = inner.ends_with(['-', '+']).then(|| &inner[inner.len() - 1..]).unwrap_or("");
+        let right = if inner.ends_with(['-', '+']) { &inner[inner.len() - 1..] } else { "" };
         let word = inner[..inner.len() - right.len()].trim();
         match word {
             "generation" => {
@@ -195,38 +208,43 @@ fn strftime_now(state: &State, format: String) -> Result<Value, Error> {
     String::from_utf8(buffer).map(Value::from).map_err(|_| bad())
 }
 
-/// transformers' `tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-fn tojson(
-    value: &Value,
-    args: minijinja::value::Rest<minijinja::value::ValueOrKwargs>,
-) -> Result<Value, Error> {
-    let all = args.into_values();
-    let (positional, kwargs): (&[Value], Kwargs) = from_args(&all)?;
-    let named = ["ensure_ascii", "indent", "separators", "sort_keys"];
-    if positional.len() > named.len() {
+/// Arguments that Python takes by place or by name; None and undefined count as not given.
+fn options<const N: usize>(args: &[Value], names: [&str; N]) -> Result<[Option<Value>; N], Error> {
+    let (positional, kwargs): (&[Value], Kwargs) = from_args(args)?;
+    if positional.len() > N {
         return Err(Error::from(ErrorKind::TooManyArguments));
     }
-    let pick = |i: usize| -> Result<Option<Value>, Error> {
+    let mut out = [const { None }; N];
+    for (i, name) in names.iter().enumerate() {
         let given = match positional.get(i) {
             Some(v) => Some(v.clone()),
-            None => kwargs.get::<Option<Value>>(named[i])?,
+            None => kwargs.get::<Option<Value>>(name)?,
         };
-        Ok(given.filter(|v| !v.is_none() && !v.is_undefined()))
-    };
-    let indent = match pick(1)? {
+        out[i] = given.filter(|v| !v.is_none() && !v.is_undefined());
+    }
+    kwargs.assert_all_used()?;
+    Ok(out)
+}
+
+type Arguments = minijinja::value::Rest<minijinja::value::ValueOrKwargs>;
+
+/// transformers' `tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
+fn tojson(value: &Value, args: Arguments) -> Result<Value, Error> {
+    let names = ["ensure_ascii", "indent", "separators", "sort_keys"];
+    let [ensure_ascii, indent, separators, sort_keys] = options(&args.into_values(), names)?;
+    let indent = match indent {
         Some(v) if v.kind() == ValueKind::String => Some(v.to_string()),
         Some(v) if v.kind() == ValueKind::Bool => Some(" ".repeat(usize::from(v.is_true()))),
         Some(v) => Some(" ".repeat(usize::try_from(v).unwrap_or(0))),
         None => None,
     };
     let mut style = Style::with_indent(indent);
-    style.ensure_ascii = pick(0)?.is_some_and(|v| v.is_true());
-    if let Some(separators) = pick(2)? {
+    style.ensure_ascii = ensure_ascii.is_some_and(|v| v.is_true());
+    if let Some(separators) = separators {
         style.item_separator = separators.get_item_by_index(0)?.to_string();
         style.key_separator = separators.get_item_by_index(1)?.to_string();
     }
-    style.sort_keys = pick(3)?.is_some_and(|v| v.is_true());
-    kwargs.assert_all_used()?;
+    style.sort_keys = sort_keys.is_some_and(|v| v.is_true());
     Ok(Value::from(dumps(value, &style)?))
 }
 
@@ -245,8 +263,135 @@ fn strip<'a>(text: &'a str, chars: Option<&str>, left: bool, right: bool) -> &'a
     }
 }
 
-fn trim(value: &Value, chars: Option<String>) -> Value {
-    Value::from(strip(&value.to_string(), chars.as_deref(), true, true))
+fn trim(value: &Value, args: Arguments) -> Result<Value, Error> {
+    let [chars] = options(&args.into_values(), ["chars"])?;
+    let chars = chars.map(|c| c.to_string());
+    Ok(Value::from(strip(&value.to_string(), chars.as_deref(), true, true)))
+}
+
+/// `{{ value }}`: minijinja prints what Python prints, floats of great or small size aside.
+fn format_value(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    if is_float(value) {
+        return out.write_str(&python_str(value)?).map_err(Error::from);
+    }
+    minijinja::escape_formatter(out, state, value)
+}
+
+fn is_float(value: &Value) -> bool {
+    value.kind() == ValueKind::Number && !value.is_integer()
+}
+
+fn python_str(value: &Value) -> Result<String, Error> {
+    if !is_float(value) {
+        return Ok(value.to_string());
+    }
+    let x = f64::try_from(value.clone())?;
+    Ok(if x.is_nan() {
+        "nan".to_string()
+    } else if x.is_infinite() {
+        if x > 0.0 { "inf" } else { "-inf" }.to_string()
+    } else {
+        python_float(x)
+    })
+}
+
+fn python_string(value: &Value) -> Result<Value, Error> {
+    Ok(Value::from(python_str(value)?))
+}
+
+/// Jinja's `escape`, with markupsafe's own names of the quotes.
+fn escape(value: &Value) -> Value {
+    if value.is_safe() {
+        return value.clone();
+    }
+    let mut out = String::new();
+    for c in value.to_string().chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    Value::from_safe_string(out)
+}
+
+/// Jinja's `int`: what cannot be read as a number becomes the default.
+fn to_int(value: &Value, args: Arguments) -> Result<Value, Error> {
+    let [default, base] = options(&args.into_values(), ["default", "base"])?;
+    let default = default.unwrap_or_else(|| Value::from(0));
+    let truncated = |x: f64| if x.is_finite() { Value::from(x.trunc() as i64) } else { default.clone() };
+    Ok(match value.kind() {
+        ValueKind::Bool => Value::from(i64::from(value.is_true())),
+        ValueKind::Number if value.is_integer() => value.clone(),
+        ValueKind::Number => truncated(f64::try_from(value.clone())?),
+        ValueKind::String => {
+            let text = value.as_str().unwrap_or_default().trim().replace('_', "");
+            let base = base.map_or(Ok(10), u32::try_from)?;
+            let digits = match base {
+                2 => text.trim_start_matches("0b"),
+                8 => text.trim_start_matches("0o"),
+                16 => text.trim_start_matches("0x"),
+                _ => &text,
+            };
+            match i64::from_str_radix(digits, base.clamp(2, 36)) {
+                Ok(number) => Value::from(number),
+                Err(_) => text.parse::<f64>().map_or_else(|_| default.clone(), truncated),
+            }
+        }
+        _ => default,
+    })
+}
+
+/// Jinja's `float`, likewise.
+fn to_float(value: &Value, args: Arguments) -> Result<Value, Error> {
+    let [default] = options(&args.into_values(), ["default"])?;
+    let default = default.unwrap_or_else(|| Value::from(0.0));
+    Ok(match value.kind() {
+        ValueKind::Bool => Value::from(f64::from(u8::from(value.is_true()))),
+        ValueKind::Number => Value::from(f64::try_from(value.clone())?),
+        ValueKind::String => {
+            let text = value.as_str().unwrap_or_default().trim().replace('_', "");
+            text.parse::<f64>().map_or(default, Value::from)
+        }
+        _ => default,
+    })
+}
+
+fn center(text: String, args: Arguments) -> Result<String, Error> {
+    let [width] = options(&args.into_values(), ["width"])?;
+    Ok(centered(&text, width.map_or(Ok(80), usize::try_from)?, " "))
+}
+
+/// Python's `str.center`, which puts the odd blank on the left when the width is odd.
+fn centered(text: &str, width: usize, fill: &str) -> String {
+    let missing = width.saturating_sub(text.chars().count());
+    let left = missing / 2 + (missing & width & 1);
+    format!("{}{text}{}", fill.repeat(left), fill.repeat(missing - left))
+}
+
+/// `str.split`: at a separator, or at runs of blanks when there is none; at most `limit` cuts.
+fn split_text<'a>(text: &'a str, separator: Option<&str>, limit: Option<usize>) -> Vec<&'a str> {
+    if let Some(separator) = separator {
+        return match limit {
+            Some(n) => text.splitn(n + 1, separator).collect(),
+            None => text.split(separator).collect(),
+        };
+    }
+    let mut parts = Vec::new();
+    let mut rest = text.trim_start_matches(is_python_space);
+    while !rest.is_empty() {
+        if limit.is_some_and(|n| parts.len() == n) {
+            parts.push(rest.trim_end_matches(is_python_space));
+            break;
+        }
+        let end = rest.find(is_python_space).unwrap_or(rest.len());
+        parts.push(&rest[..end]);
+        rest = rest[end..].trim_start_matches(is_python_space);
+    }
+    parts
 }
 
 fn split_lines(text: &str, keep_ends: bool) -> Vec<Value> {
@@ -291,8 +436,21 @@ fn string_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Valu
         "strip" => stripped(true, true),
         "lstrip" => stripped(true, false),
         "rstrip" => stripped(false, true),
-        "splitlines" => from_args::<(Option<bool>,)>(args)
-            .map(|(keep,)| Value::from(split_lines(text, keep.unwrap_or(false)))),
+        "split" | "rsplit" => options(args, ["sep", "maxsplit"]).and_then(|[separator, limit]| {
+            let separator = separator.map(|s| s.to_string());
+            let limit = limit.map(i64::try_from).transpose()?.and_then(|n| usize::try_from(n).ok());
+            let parts = match (&separator, limit) {
+                (Some(s), Some(n)) if method == "rsplit" => {
+                    let mut parts: Vec<&str> = text.rsplitn(n + 1, s.as_str()).collect();
+                    parts.reverse();
+                    parts
+                }
+                _ => split_text(text, separator.as_deref(), limit),
+            };
+            Ok(parts.into_iter().map(Value::from).collect())
+        }),
+        "splitlines" => options(args, ["keepends"])
+            .map(|[keep]| Value::from(split_lines(text, keep.is_some_and(|k| k.is_true())))),
         "removeprefix" => one().map(|p| Value::from(text.strip_prefix(p).unwrap_or(text))),
         "removesuffix" => one().map(|s| Value::from(text.strip_suffix(s).unwrap_or(text))),
         "partition" => one().map(|s| match text.split_once(s) {
@@ -303,17 +461,23 @@ fn string_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Valu
             Some((a, b)) => triple(a, s, b),
             None => triple("", "", text),
         }),
-        "rsplit" => from_args::<(&str, Option<usize>)>(args).map(|(s, limit)| {
-            let mut parts: Vec<&str> = match limit {
-                Some(n) => text.rsplitn(n + 1, s).collect(),
-                None => text.rsplit(s).collect(),
-            };
-            parts.reverse();
-            parts.into_iter().map(Value::from).collect()
-        }),
         "index" => one().and_then(|s| match text.find(s) {
             Some(at) => Ok(Value::from(text[..at].chars().count())),
             None => Err(Error::new(ErrorKind::InvalidOperation, "substring not found")),
+        }),
+        "ljust" | "rjust" | "center" => from_args::<(usize, Option<&str>)>(args).map(|(width, fill)| {
+            let fill = fill.unwrap_or(" ");
+            let missing = fill.repeat(width.saturating_sub(text.chars().count()));
+            Value::from(match method {
+                "ljust" => format!("{text}{missing}"),
+                "rjust" => format!("{missing}{text}"),
+                _ => centered(text, width, fill),
+            })
+        }),
+        "zfill" => from_args::<(usize,)>(args).map(|(width,)| {
+            let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));
+            let missing = width.saturating_sub(text.chars().count());
+            Value::from(format!("{sign}{}{digits}", "0".repeat(missing)))
         }),
         _ => return None,
     })
@@ -386,10 +550,21 @@ mod tests {
             ("'abc'.removeprefix('a')", "bc"),
             ("'k=v=w'.partition('=')[2]", "v=w"),
             ("'a b'.split(' ')[-1]", "b"),
+            ("' a  b '.split()|join('|')", "a|b"),
+            ("'a b c'.split(maxsplit=1)[1]", "b c"),
+            ("'-7'.zfill(4) ~ 'x'.ljust(2, '.') ~ 'y'.rjust(2)", "-007x. y"),
             ("'Ab'.lower() + 'Ab'.upper()", "abAB"),
             ("('  x ' | trim) ~ '|'", "x|"),
             ("'abc'[::-1]", "cba"),
             ("{'a': 1}.get('b', 2)", "2"),
+            ("1e20 ", "1e+20"),
+            ("0.00001|string", "1e-05"),
+            ("'x'|int", "0"),
+            ("'0x1F'|int(base=16)", "31"),
+            ("' 2.9 '|int", "2"),
+            ("'1e3'|float", "1000.0"),
+            ("'abc'|center(6) ~ '|'", " abc  |"),
+            ("'ab'|center(5) ~ '|'", "  ab |"),
         ];
         for (expression, wanted) in cases {
             assert_eq!(render(&format!("{{{{ {expression} }}}}"), "{}"), wanted, "{expression}");

@@ -141,6 +141,7 @@ fn unpack(encoding: &Encoding, with_ranges: bool) -> Encoded {
 fn decoder_kind(decoder: Option<&DecoderWrapper>) -> DecoderKind {
     match decoder {
         Some(DecoderWrapper::ByteLevel(_)) => DecoderKind::Bytes,
+        Some(DecoderWrapper::Metaspace(_)) => DecoderKind::Pieces,
         Some(DecoderWrapper::Sequence(s)) => {
             let parts = s.get_decoders();
             let has_fallback = parts.iter().any(|d| matches!(d, DecoderWrapper::ByteFallback(_)));

@@ -1,8 +1,8 @@
 // Tokenizer: text to token ids and back, as the model's makers defined it.
 //
-// The one idea: Hugging Face's own tokenizers library does the work behind io/bridge.h, so ids equal
-// transformers'; this class owns the handle and turns failures into Status. Not for chat: chat_template.h.
-// Not for streaming: detokenizer.h.
+// The one idea: Hugging Face's own tokenizers library does the work behind io/bridge.h, so ids
+// equal transformers'; this class owns the handle and turns failures into Status. Not for chat:
+// chat_template.h. Not for streaming: detokenizer.h.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct MsTokenizer;
 
 namespace mainspring {
 
-/// Texts of the special tokens that a model's configuration names; empty: none. Chat templates see them as
-/// bos_token, eos_token, pad_token and unk_token.
+/// Texts of the special tokens that a model's configuration names; empty: none. Chat templates see
+/// them as bos_token, eos_token, pad_token and unk_token.
 struct SpecialTokens {
   std::string bos;
   std::string eos;
@@ -31,7 +31,8 @@ struct SpecialTokens {
 struct EncodeOptions {
   /// Adds what the tokenizer puts around a text, such as the begin-of-sequence token.
   bool add_special_tokens = false;
-  /// Special tokens spelled out in the text become those tokens, as in transformers; false: ordinary text.
+  /// Special tokens spelled out in the text become those tokens, as in transformers; false:
+  /// ordinary text.
   bool parse_special_tokens = true;
 };
 
@@ -56,12 +57,12 @@ enum class DecoderKind {
 /// Immutable; threads may share it.
 class Tokenizer {
  public:
-  /// From the text of a tokenizer.json. Errors: invalid argument with the reason, or if a special token is
-  /// not in the vocabulary.
+  /// From the text of a tokenizer.json. Errors: invalid argument with the reason, or if a special
+  /// token is not in the vocabulary.
   static Result<std::shared_ptr<const Tokenizer>> from_json(std::string_view json,
                                                             SpecialTokens special = {});
-  /// From the metadata of a GGUF file. Errors: invalid argument for broken fields; unimplemented, with the
-  /// known names, for a tokenizer model or pre-tokenizer that is not supported.
+  /// From the metadata of a GGUF file. Errors: invalid argument for broken fields; unimplemented,
+  /// with the known names, for a tokenizer model or pre-tokenizer that is not supported.
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufTokenizer& gguf);
 
   ~Tokenizer();
@@ -76,9 +77,10 @@ class Tokenizer {
   Result<std::vector<std::vector<int32_t>>> encode_batch(const std::vector<std::string_view>& texts,
                                                          EncodeOptions options = {}) const;
 
-  /// The text of a token sequence. Ids without a token (padding rows of an embedding) contribute nothing,
-  /// bytes that are not UTF-8 become U+FFFD. Errors: invalid argument for a negative id.
-  Result<std::string> decode(const std::vector<int32_t>& tokens, bool skip_special_tokens = false) const;
+  /// The text of a token sequence. Ids without a token (padding rows of an embedding) contribute
+  /// nothing, bytes that are not UTF-8 become U+FFFD. Errors: invalid argument for a negative id.
+  Result<std::string> decode(const std::vector<int32_t>& tokens,
+                             bool skip_special_tokens = false) const;
 
   /// A token as the vocabulary spells it. Errors: not found for an id without a token.
   Result<std::string> token_text(int32_t token) const;
