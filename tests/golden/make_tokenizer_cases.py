@@ -10,6 +10,7 @@ decode.jsonl: name, ids, decoded, decoded_skip_special: id sequences that no tex
 """
 import hashlib, json, os, random, sys
 
+from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer
 
 PYTHON = '''def f(x: int) -> str:
@@ -77,6 +78,9 @@ def main():
     gguf = os.path.abspath(sys.argv[1])
     out = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizer")
     tok = AutoTokenizer.from_pretrained(os.path.dirname(gguf), gguf_file=os.path.basename(gguf))
+    # transformers 5.24 does not know the pre-tokenizer that the file names, "smollm", and falls back to plain byte-level splitting. The
+    # model's own tokenizer.json, which its training data went through, cuts every digit off first (as does llama.cpp).
+    tok.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
     decode = lambda ids, skip=False: tok.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False)
     encode = lambda text, plain=False: tok(text, add_special_tokens=False, **({"split_special_tokens": True} if plain else {}))["input_ids"]
     rows = []
