@@ -98,16 +98,24 @@ function(ms_test)
   target_include_directories(${A_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${A_NAME} PRIVATE ms_flags GTest::gtest GTest::gmock GTest::gtest_main ${A_SYSTEM_DEPS})
   ms_link_layers(${A_NAME} PRIVATE "${A_NAME}" 99 ${A_DEPS})
-  set(environment "MS_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "MS_BINARY_DIR=${PROJECT_BINARY_DIR}" ${A_ENV})
+  set(environment "MS_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "MS_BINARY_DIR=${PROJECT_BINARY_DIR}"
+    "MS_SMOLLM2=${MS_SMOLLM2}" ${A_ENV})
+  # Tests are called folder/Suite.Case, and tests_<folder> builds a folder's tests.
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
+  string(REGEX REPLACE "^mainspring/" "" folder "${folder}")
+  string(REPLACE "/" "_" group "tests_${folder}")
+  if(NOT TARGET ${group})
+    add_custom_target(${group})
+  endif()
+  add_dependencies(${group} ${A_NAME})
   if(A_WHOLE)
-    add_test(NAME ${A_NAME} COMMAND ${A_NAME} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-    set_tests_properties(${A_NAME} PROPERTIES LABELS ${A_LABELS} TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${environment}")
+    add_test(NAME ${folder}/${A_NAME} COMMAND ${A_NAME} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(${folder}/${A_NAME} PROPERTIES LABELS ${A_LABELS} TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${environment}")
   else()
     gtest_discover_tests(${A_NAME} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-      DISCOVERY_TIMEOUT 60
+      DISCOVERY_TIMEOUT 60 TEST_PREFIX "${folder}/"
       PROPERTIES LABELS ${A_LABELS} TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${environment}")
   endif()
-  set_property(GLOBAL APPEND PROPERTY MS_TEST_TARGETS ${A_NAME})
 endfunction()
 
 # ms_bench(NAME linear_bench SRCS linear_bench.cc DEPS exec/cpu [SYSTEM_DEPS ...]): a Google Benchmark executable.
