@@ -4,9 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include "mainspring/exec/cpu/kernels/rows_table.h"
 #include "mainspring/exec/cpu/rows_test_util.h"
 
 namespace mainspring::cpu {
+
+namespace avx2 {
+const RowsTable& wide_rows_table();
+}
+
 namespace {
 
 struct Case {
@@ -35,18 +41,18 @@ Case make_case(DType dtype, const AttentionShape& shape, int64_t rows, uint64_t 
 }
 
 /// Forward and backward of rows [first, first + table.num_rows) of the case.
-Gradients gradients(Isa isa, int threads, const Case& c, const RowTable& table, int64_t first = 0) {
-  ThreadPool pool(threads);
-  const Context context = make_context(isa, pool, c.dtype);
+Gradients gradients(const Context& context, const Case& c, const RowTable& table, int64_t first = 0) {
   const int64_t rows = table.num_rows;
   const int64_t q_row = c.shape.query_heads * c.shape.width;
   const int64_t kv_row = c.shape.kv_heads * c.shape.width;
   Values o(c.dtype, rows * q_row);
   std::vector<float> lse(static_cast<size_t>(rows * c.shape.query_heads));
-  std::vector<char> scratch = scratch_of(std::max(attention_forward_scratch_bytes(context, c.shape, rows),
-                                                  attention_grad_scratch_bytes(context, c.shape, rows)));
+  std::vector<char> scratch =
+      scratch_of(std::max(attention_forward_scratch_bytes(context, c.shape, rows),
+                          attention_grad_scratch_bytes(context, c.shape, rows)));
   attention_forward(context, c.shape, rows, c.q.at(first * q_row), c.k.at(first * kv_row),
-                    c.v.at(first * kv_row), o.data(), lse.data(), table, nullptr, 0, aligned(scratch));
+                    c.v.at(first * kv_row), o.data(), lse.data(), table, nullptr, 0,
+                    aligned(scratch));
   Gradients g{Values(c.dtype, rows * q_row), Values(c.dtype, rows * kv_row),
               Values(c.dtype, rows * kv_row)};
   for (Values* values : {&g.dq, &g.dk, &g.dv}) {
@@ -56,6 +62,11 @@ Gradients gradients(Isa isa, int threads, const Case& c, const RowTable& table, 
                  c.v.at(first * kv_row), o.data(), lse.data(), c.d_o.at(first * q_row), g.dq.data(),
                  g.dk.data(), g.dv.data(), table, aligned(scratch));
   return g;
+}
+
+Gradients gradients(Isa isa, int threads, const Case& c, const RowTable& table, int64_t first = 0) {
+  ThreadPool pool(threads);
+  return gradients(make_context(isa, pool, c.dtype), c, table, first);
 }
 
 /// A gradient in f64 and the sum of its terms' sizes, which rounding errors scale with.
@@ -119,7 +130,8 @@ void add_row(const Case& c, int64_t first, int64_t row, int64_t head, ExactGradi
 }
 
 void expect_near(const Case& c, const Values& got, const Exact& exact, const char* name) {
-  // P, dS, D (through o) and the result are rounded once each; scores of size up to 30 carry 2^-24 each.
+  // P, dS, D (through o) and the result are rounded once each; scores of size up to 30 carry 2^-24
+  // each.
   const double factor = 3.0 * unit_roundoff(c.dtype) + 256 * 0x1p-24;
   for (int64_t i = 0; i < got.size(); ++i) {
     const auto at = static_cast<size_t>(i);
@@ -148,9 +160,26 @@ TEST(AttentionGradTest, AgreesWithF64AndAcrossPathsAndThreads) {
       expect_near(c, scalar.dk, exact.dk, "dk");
       expect_near(c, scalar.dv, exact.dv, "dv");
       for (const Isa isa : test_paths()) {
-        EXPECT_EQ(gradients(isa, 1, c, packed.table), scalar) << isa_name(isa) << " c=" << shape.width;
-        EXPECT_EQ(gradients(isa, 2, c, packed.table), scalar) << isa_name(isa) << " c=" << shape.width;
+        EXPECT_EQ(gradients(isa, 1, c, packed.table), scalar)
+            << isa_name(isa) << " c=" << shape.width;
+        EXPECT_EQ(gradients(isa, 2, c, packed.table), scalar)
+            << isa_name(isa) << " c=" << shape.width;
       }
+    }
+  }
+}
+
+TEST(AttentionGradTest, TheLayoutsOfAvx512GiveTheSameBits) {
+  if (test_paths().back() == Isa::kScalar) return;  // needs AVX2 to run
+  const PackedTable packed({1, 5, 64, 131});
+  KernelTable wide = kernel_table(Isa::kAvx2);
+  wide.rows = &avx2::wide_rows_table();
+  ThreadPool pool(1);
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const AttentionShape& shape : {shape_of(3, 1, 8), shape_of(2, 1, 80), shape_of(1, 1, 64, 37)}) {
+      const Case c = make_case(dtype, shape, packed.table.num_rows, 7);
+      EXPECT_EQ(gradients({&wide, &pool, dtype}, c, packed.table),
+                gradients(Isa::kScalar, 1, c, packed.table));
     }
   }
 }

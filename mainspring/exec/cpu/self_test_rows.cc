@@ -125,8 +125,8 @@ std::vector<std::pair<const char*, Bytes>> outputs_of(const KernelTable& kernels
   ThreadPool pool(1);
   const Context context{&kernels, &pool, compute};
   Outputs outputs(context);
-  outputs.attention(40, 0);
-  outputs.attention(16, 21);
+  outputs.attention(24, 0);
+  outputs.attention(8, 21);
   outputs.rows(40);
   outputs.rows(17);
   outputs.vocabulary(1000);

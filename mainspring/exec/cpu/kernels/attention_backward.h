@@ -54,7 +54,7 @@ struct BackwardScratch {
 /// Rounds rows `row` (even) and row + 1 of a group of 16 keys into a column operand.
 template <class M>
 MS_INLINE void store_columns(typename ColumnLeft<M>::Type* out, int row, int g, F16 even, F16 odd) {
-#if defined(MS_ISA_AVX512BF16)
+#if defined(MS_PAIR_LEFT)
   if constexpr (M::kStep == 2) {
     store_pairs(out + row / 2 * kBlock + 16 * g, pack_pairs(even, odd));
     return;

@@ -7,13 +7,18 @@
 // from memory is free there and a shift is not.
 #pragma once
 
+// rows_wide_avx2.cc sets MS_PAIR_LEFT itself, to test this layout without AVX512-BF16.
+#if defined(MS_ISA_AVX512BF16)
+#define MS_PAIR_LEFT
+#endif
+
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 
 struct Bf16 {
   using Value = uint16_t;
   using Lane = uint32_t;  // a pair
   static constexpr int kStep = 2;
-#if defined(MS_ISA_AVX512BF16)
+#if defined(MS_PAIR_LEFT)
   using Left = uint16_t;
 #else
   using Left = float;
@@ -36,7 +41,7 @@ struct Bf16 {
   static MS_INLINE F16 round(F16 x) { return round_bf16(x); }
   /// Rounds into a left operand.
   static MS_INLINE void store_left(Left* p, F16 x) {
-#if defined(MS_ISA_AVX512BF16)
+#if defined(MS_PAIR_LEFT)
     store_bf16(p, x);
 #else
     mainspring::cpu::MS_ISA_NAMESPACE::store(p, round_bf16(x));

@@ -15,7 +15,7 @@
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 
 inline constexpr int kTileRows = 6;
-#if defined(MS_ISA_AVX512) || defined(MS_ISA_AVX512BF16)
+#if defined(MS_ISA_AVX512) || defined(MS_ISA_AVX512BF16) || defined(MS_WIDE_TILES)
 inline constexpr int kTilePanels = 4;
 #else
 inline constexpr int kTilePanels = 1;
@@ -36,7 +36,7 @@ template <class M>
 struct ColumnLeft {
   using Type = float;
 };
-#if defined(MS_ISA_AVX512BF16)
+#if defined(MS_PAIR_LEFT)
 template <>
 struct ColumnLeft<Bf16> {
   using Type = uint32_t;
@@ -79,7 +79,7 @@ MS_INLINE void fold_step(F16 (&acc)[kRows][kPanels], const Product<M, L>& p,
       for (int v = 0; v < kPanels; ++v) acc[r][v] = fma(a, b[v], acc[r][v]);
     }
   } else {
-#if defined(MS_ISA_AVX512BF16)
+#if defined(MS_PAIR_LEFT)
     P16 b[kPanels];
     MS_UNROLL
     for (int v = 0; v < kPanels; ++v) b[v] = load_pairs(right + v * p.panel_stride + step * 16);
