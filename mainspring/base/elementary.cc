@@ -59,7 +59,8 @@ double exact_exp(double x) {
   const double r = std::fma(-n, kLn2Low, std::fma(-n, kLn2High, x));
   double sum = 1.0;
   for (int k = 14; k >= 1; --k) sum = std::fma(r / k, sum, 1.0);
-  const auto exponent = static_cast<int64_t>(n);  // in [-1022, 1024]: two steps keep both factors normal
+  const auto exponent =
+      static_cast<int64_t>(n);  // in [-1022, 1024]: two steps keep both factors normal
   const int64_t half = exponent / 2;
   const double a = std::bit_cast<double>(static_cast<uint64_t>(half + 1023) << 52);
   const double b = std::bit_cast<double>(static_cast<uint64_t>(exponent - half + 1023) << 52);

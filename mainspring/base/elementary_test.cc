@@ -38,7 +38,8 @@ TEST(ElementaryTest, LogAgreesWithLibmToFourUlp) {
 
 TEST(ElementaryTest, PowAgreesWithLibm) {
   for (double y = 0.0; y <= 1.0; y += 1.0 / 64) {
-    EXPECT_NEAR(exact_pow(1e6, y) / std::pow(1e6, y), 1.0, 40 * kEps) << y;  // |y log 1e6| = 13.8 ulp
+    EXPECT_NEAR(exact_pow(1e6, y) / std::pow(1e6, y), 1.0, 40 * kEps)
+        << y;  // |y log 1e6| = 13.8 ulp
   }
 }
 

@@ -27,9 +27,14 @@ std::vector<float> rope_frequencies(float theta, const RopeScaling& scaling, int
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(c);
     float f = 1.0f / static_cast<float>(exact_pow(theta, exponent));
     switch (scaling.kind) {
-      case RopeScaling::Kind::kNone: break;
-      case RopeScaling::Kind::kLinear: f = f / scaling.factor; break;
-      case RopeScaling::Kind::kLlama3: f = llama3_frequency(f, scaling); break;
+      case RopeScaling::Kind::kNone:
+        break;
+      case RopeScaling::Kind::kLinear:
+        f = f / scaling.factor;
+        break;
+      case RopeScaling::Kind::kLlama3:
+        f = llama3_frequency(f, scaling);
+        break;
       case RopeScaling::Kind::kFactors:
         MS_CHECK(scaling.factors.size() == static_cast<size_t>(c / 2), "one factor per pair");
         f = f / scaling.factors[static_cast<size_t>(i)];

@@ -1,8 +1,8 @@
 // The rotary table: cosine and sine of position times frequency, what kRope reads.
 //
-// The one idea: frequencies and angles are rounded to f32 where Hugging Face's modules round them, so the
-// table is the one the weights were trained with; the functions behind it are our own (rule 1 of
-// docs/exactness.md), so it is the same on every machine.
+// The one idea: frequencies and angles are rounded to f32 where Hugging Face's modules round them,
+// so the table is the one the weights were trained with; the functions behind it are our own (rule
+// 1 of docs/exactness.md), so it is the same on every machine.
 #pragma once
 
 #include <cstdint>

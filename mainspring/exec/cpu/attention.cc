@@ -1,8 +1,10 @@
-// Attention forward: cuts the rows into tasks and, with a cache, writes the new keys and values first.
+// Attention forward: cuts the rows into tasks and, with a cache, writes the new keys and values
+// first.
 //
-// A task is a few query rows of one segment and one kv head with its whole group of query heads, so that
-// each key block is packed once per group. About 96 (row, head) pairs a task: packing a block of keys is
-// then 2 % of the products with it, and a sequence of 1,024 rows still gives 32 tasks per kv head.
+// A task is a few query rows of one segment and one kv head with its whole group of query heads, so
+// that each key block is packed once per group. About 96 (row, head) pairs a task: packing a block
+// of keys is then 2 % of the products with it, and a sequence of 1,024 rows still gives 32 tasks
+// per kv head.
 
 #include <algorithm>
 #include <cstring>
@@ -28,7 +30,9 @@ size_t thread_scratch_bytes(const Context& context, const AttentionShape& shape,
   return align_64(rows_of(context).attention_scratch_bytes(task_rows * group, shape.width));
 }
 
-size_t prefix_bytes(int64_t rows) { return align_64(static_cast<size_t>(rows + 1) * sizeof(int64_t)); }
+size_t prefix_bytes(int64_t rows) {
+  return align_64(static_cast<size_t>(rows + 1) * sizeof(int64_t));
+}
 
 /// Copies rows [begin, end) of a segment's keys and values to their pages.
 void write_pages(const Context& context, const KvView& kv, int64_t layer, const Segment& segment,
@@ -96,11 +100,12 @@ void prepare_rows(const ForwardCall& call, int64_t rows, const RowTable& table) 
   parallel_pieces(*call.context.pool, rows, 64, [&](int64_t first, int64_t last) {
     walk_rows(table, first, last, [&](const Segment* segment, int64_t begin, int64_t end) {
       if (segment == nullptr) {
-        const auto bytes = static_cast<size_t>((end - begin) * row_elements * value_bytes(call.context));
+        const auto bytes =
+            static_cast<size_t>((end - begin) * row_elements * value_bytes(call.context));
         std::memset(value_at(call.context, call.o, begin * row_elements), 0, bytes);
         if (call.lse != nullptr) {
-          std::fill(call.lse + begin * call.shape.query_heads, call.lse + end * call.shape.query_heads,
-                    0.0f);
+          std::fill(call.lse + begin * call.shape.query_heads,
+                    call.lse + end * call.shape.query_heads, 0.0f);
         }
       } else if (segment->cache_sequence >= 0) {
         write_pages(call.context, *call.kv, call.layer, *segment, begin, end, call.k, call.v);
@@ -117,9 +122,9 @@ size_t attention_forward_scratch_bytes(const Context& context, const AttentionSh
          static_cast<size_t>(context.pool->size()) * thread_scratch_bytes(context, shape, rows);
 }
 
-void attention_forward(const Context& context, const AttentionShape& shape, int64_t rows, const void* q,
-                       const void* k, const void* v, void* o, float* lse, const RowTable& table,
-                       const KvView* kv, int64_t layer, void* scratch) {
+void attention_forward(const Context& context, const AttentionShape& shape, int64_t rows,
+                       const void* q, const void* k, const void* v, void* o, float* lse,
+                       const RowTable& table, const KvView* kv, int64_t layer, void* scratch) {
   const ForwardCall call{context, shape, q, k, v, o, lse, kv, layer};
   prepare_rows(call, rows, table);
   // first_block[s]: query blocks of the segments before s.

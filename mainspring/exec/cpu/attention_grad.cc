@@ -1,7 +1,8 @@
-// Attention backward: one task per sequence and query head, then the heads of each group are combined.
+// Attention backward: one task per sequence and query head, then the heads of each group are
+// combined.
 //
-// Each head's dK and dV are kept apart in f32 (2 * h * rows * c floats of scratch), so that a sequence's
-// heads spread over threads; docs/exactness.md, rule 8, has the tree over them.
+// Each head's dK and dV are kept apart in f32 (2 * h * rows * c floats of scratch), so that a
+// sequence's heads spread over threads; docs/exactness.md, rule 8, has the tree over them.
 
 #include <algorithm>
 #include <cstring>
@@ -22,19 +23,23 @@ size_t thread_scratch_bytes(const Context& context, const AttentionShape& shape,
 }
 
 /// Floats of one head's dK or dV.
-int64_t part_floats(const AttentionShape& shape, int64_t rows) { return rows * padded_width(shape); }
+int64_t part_floats(const AttentionShape& shape, int64_t rows) {
+  return rows * padded_width(shape);
+}
 
 }  // namespace
 
-size_t attention_grad_scratch_bytes(const Context& context, const AttentionShape& shape, int64_t rows) {
+size_t attention_grad_scratch_bytes(const Context& context, const AttentionShape& shape,
+                                    int64_t rows) {
   const auto parts = static_cast<size_t>(2 * shape.query_heads * part_floats(shape, rows));
   return parts * sizeof(float) +
          static_cast<size_t>(context.pool->size()) * thread_scratch_bytes(context, shape, rows);
 }
 
-void attention_grad(const Context& context, const AttentionShape& shape, int64_t rows, const void* q,
-                    const void* k, const void* v, const void* o, const float* lse, const void* d_o,
-                    void* dq, void* dk, void* dv, const RowTable& table, void* scratch) {
+void attention_grad(const Context& context, const AttentionShape& shape, int64_t rows,
+                    const void* q, const void* k, const void* v, const void* o, const float* lse,
+                    const void* d_o, void* dq, void* dk, void* dv, const RowTable& table,
+                    void* scratch) {
   const RowKernels& kernels = rows_of(context);
   const int64_t heads = shape.query_heads;
   const int64_t group = heads / shape.kv_heads;

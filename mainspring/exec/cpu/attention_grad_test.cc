@@ -41,7 +41,8 @@ Case make_case(DType dtype, const AttentionShape& shape, int64_t rows, uint64_t 
 }
 
 /// Forward and backward of rows [first, first + table.num_rows) of the case.
-Gradients gradients(const Context& context, const Case& c, const RowTable& table, int64_t first = 0) {
+Gradients gradients(const Context& context, const Case& c, const RowTable& table,
+                    int64_t first = 0) {
   const int64_t rows = table.num_rows;
   const int64_t q_row = c.shape.query_heads * c.shape.width;
   const int64_t kv_row = c.shape.kv_heads * c.shape.width;
@@ -176,7 +177,8 @@ TEST(AttentionGradTest, TheLayoutsOfAvx512GiveTheSameBits) {
   wide.rows = &avx2::wide_rows_table();
   ThreadPool pool(1);
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    for (const AttentionShape& shape : {shape_of(3, 1, 8), shape_of(2, 1, 80), shape_of(1, 1, 64, 37)}) {
+    for (const AttentionShape& shape :
+         {shape_of(3, 1, 8), shape_of(2, 1, 80), shape_of(1, 1, 64, 37)}) {
       const Case c = make_case(dtype, shape, packed.table.num_rows, 7);
       EXPECT_EQ(gradients({&wide, &pool, dtype}, c, packed.table),
                 gradients(Isa::kScalar, 1, c, packed.table));

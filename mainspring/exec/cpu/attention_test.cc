@@ -35,8 +35,8 @@ AttentionShape shape_of(int64_t heads, int64_t kv_heads, int64_t width, int64_t 
   return {heads, kv_heads, width, 1.0f / std::sqrt(static_cast<float>(width)), window};
 }
 
-Outputs forward(Isa isa, int threads, const Case& c, const RowTable& table, const KvView* kv = nullptr,
-                int64_t first_row = 0) {
+Outputs forward(Isa isa, int threads, const Case& c, const RowTable& table,
+                const KvView* kv = nullptr, int64_t first_row = 0) {
   ThreadPool pool(threads);
   const Context context = make_context(isa, pool, c.dtype);
   const int64_t rows = table.num_rows;
@@ -81,7 +81,8 @@ void reference_row(const Case& c, int64_t first, int64_t row, int64_t head, std:
 }
 
 void expect_near_reference(const Case& c, const RowTable& table, const Outputs& out) {
-  // Probabilities and outputs are rounded once each, |v| <= 1; f32 sums of up to 2,200 terms add 2^-24 each.
+  // Probabilities and outputs are rounded once each, |v| <= 1; f32 sums of up to 2,200 terms add
+  // 2^-24 each.
   const double tolerance = 2.0 * unit_roundoff(c.dtype) + 64 * 0x1p-24;
   std::vector<double> o;
   double lse = 0.0;
@@ -103,8 +104,8 @@ void expect_near_reference(const Case& c, const RowTable& table, const Outputs& 
 }
 
 const std::vector<AttentionShape>& shapes() {
-  static const std::vector<AttentionShape> list = {shape_of(1, 1, 8),  shape_of(3, 1, 16),
-                                                   shape_of(6, 2, 64), shape_of(2, 2, 80),
+  static const std::vector<AttentionShape> list = {shape_of(1, 1, 8),   shape_of(3, 1, 16),
+                                                   shape_of(6, 2, 64),  shape_of(2, 2, 80),
                                                    shape_of(3, 1, 128), shape_of(4, 2, 64, 37)};
   return list;
 }
@@ -117,8 +118,10 @@ TEST(AttentionTest, AgreesWithF64AndAcrossPathsAndThreads) {
       const Outputs scalar = forward(Isa::kScalar, 1, c, packed.table);
       expect_near_reference(c, packed.table, scalar);
       for (const Isa isa : test_paths()) {
-        EXPECT_EQ(forward(isa, 1, c, packed.table), scalar) << isa_name(isa) << " c=" << shape.width;
-        EXPECT_EQ(forward(isa, 2, c, packed.table), scalar) << isa_name(isa) << " c=" << shape.width;
+        EXPECT_EQ(forward(isa, 1, c, packed.table), scalar)
+            << isa_name(isa) << " c=" << shape.width;
+        EXPECT_EQ(forward(isa, 2, c, packed.table), scalar)
+            << isa_name(isa) << " c=" << shape.width;
       }
     }
   }
@@ -157,7 +160,8 @@ class Cache {
       pages_.push_back(static_cast<int32_t>((i * 7 + 3) % num_pages));
     }
     if (num_pages % 7 == 0) {
-      for (int64_t i = 0; i < num_pages; ++i) pages_[static_cast<size_t>(i)] = static_cast<int32_t>(i);
+      for (int64_t i = 0; i < num_pages; ++i)
+        pages_[static_cast<size_t>(i)] = static_cast<int32_t>(i);
     }
     keys_ = Values(c.dtype, num_pages * kPageTokens * row_);
     values_ = Values(c.dtype, num_pages * kPageTokens * row_);
@@ -195,7 +199,8 @@ Outputs chunked(Isa isa, const Case& c, int64_t length, const std::vector<int32_
   int64_t done = 0;
   for (size_t i = 0; done < length; ++i) {
     Segment segment;
-    segment.num_rows = static_cast<int32_t>(std::min<int64_t>(sizes[i % sizes.size()], length - done));
+    segment.num_rows =
+        static_cast<int32_t>(std::min<int64_t>(sizes[i % sizes.size()], length - done));
     segment.position = static_cast<int32_t>(done);
     segment.cache_sequence = 0;
     RowTable table;

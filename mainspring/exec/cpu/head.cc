@@ -1,9 +1,10 @@
 // The head: log-probabilities of the targets and their gradient, never holding [picked, v].
 //
-// Forward takes the picks in batches and keeps one batch of logits. The gradient takes the vocabulary in
-// slices and keeps one slice of logits and of their gradients for all picks, so that a slice of dW is one
-// fold over the picks in order (rule 9 as the linear's weight gradient has it), and dx continues its fold
-// from slice to slice: slices end at the borders of rule 5's chunks, whose sums wait for the tree.
+// Forward takes the picks in batches and keeps one batch of logits. The gradient takes the
+// vocabulary in slices and keeps one slice of logits and of their gradients for all picks, so that
+// a slice of dW is one fold over the picks in order (rule 9 as the linear's weight gradient has
+// it), and dx continues its fold from slice to slice: slices end at the borders of rule 5's chunks,
+// whose sums wait for the tree.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,8 @@
 namespace mainspring::cpu {
 namespace {
 
-/// Picks of a forward batch: the weights are read once per batch, 128 rows hide it behind the products.
+/// Picks of a forward batch: the weights are read once per batch, 128 rows hide it behind the
+/// products.
 constexpr int64_t kBatchPicks = 128;
 /// Logits of a gradient slice (all picks): about this many fit a cache shared by the threads.
 constexpr int64_t kSliceLogits = int64_t{2} << 20;
@@ -105,7 +107,11 @@ class HeadGrad {
  public:
   HeadGrad(const Context& context, const Head& head, const float* lse, const float* d_logprob,
            float* dw_acc, const RowTable& pick_segments, void* scratch)
-      : context_(context), head_(head), lse_(lse), d_logprob_(d_logprob), dw_acc_(dw_acc),
+      : context_(context),
+        head_(head),
+        lse_(lse),
+        d_logprob_(d_logprob),
+        dw_acc_(dw_acc),
         pick_segments_(pick_segments),
         scratch_(context, head.picked, head.d, head.weight.out, scratch) {}
 
@@ -140,7 +146,8 @@ class HeadGrad {
                             first_panel * panel_bytes(kernels, head_.d);
     logits.y = scratch_.logits;
     logits.y_f32 = true;
-    linear_forward(context_, head_.picked, head_.d, head_.x, {&logits, 1}, nullptr, scratch_.linear);
+    linear_forward(context_, head_.picked, head_.d, head_.x, {&logits, 1}, nullptr,
+                   scratch_.linear);
     const int64_t stride = logits.weight.out;
     parallel_pieces(*context_.pool, head_.picked, 4, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
@@ -149,7 +156,8 @@ class HeadGrad {
           std::memset(y, 0, static_cast<size_t>(width * value_bytes(context_)));
           continue;
         }
-        rows_of(context_).logit_grad(width, scratch_.logits + i * stride + (slice.begin - first_column),
+        rows_of(context_).logit_grad(width,
+                                     scratch_.logits + i * stride + (slice.begin - first_column),
                                      lse_[i], d_logprob_[i], head_.targets[i] - slice.begin, y);
       }
     });
@@ -184,7 +192,8 @@ class HeadGrad {
     run_gemm(context_, gemm, hooks);
   }
 
-  /// Rule 5's tree as a binary counter: dx = (what waits at the levels of chunk's low one bits) + dx.
+  /// Rule 5's tree as a binary counter: dx = (what waits at the levels of chunk's low one bits) +
+  /// dx.
   void close_chunk(int chunk, bool last) {
     const int64_t n = head_.picked * head_.d;
     int level = 0;
@@ -257,8 +266,8 @@ void head_logprob_forward(const Context& context, const Head& head, float* logpr
 }
 
 void head_logprob_grad(const Context& context, const Head& head, const float* lse,
-                       const float* d_logprob, void* dx, float* dw_acc, const RowTable& pick_segments,
-                       void* scratch) {
+                       const float* d_logprob, void* dx, float* dw_acc,
+                       const RowTable& pick_segments, void* scratch) {
   if (head.picked == 0) return;
   HeadGrad(context, head, lse, d_logprob, dw_acc, pick_segments, scratch).run(dx);
 }

@@ -74,7 +74,8 @@ Outputs run(Isa isa, int threads, const Case& c) {
   const Context context = make_context(isa, pool, c.dtype);
   const Packs packs(context, c);
   const Head head{c.picked(), c.d, packs.weight, c.x.data(), c.targets.data(), c.picks.data()};
-  std::vector<char> scratch = scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary));
+  std::vector<char> scratch =
+      scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary));
   const auto n = static_cast<size_t>(c.picked());
   Outputs out{std::vector<float>(n), std::vector<float>(n), Values(c.dtype, c.picked() * c.d),
               std::vector<float>(static_cast<size_t>(c.vocabulary * c.d), 0.25f)};
@@ -113,7 +114,8 @@ Outputs from_parts(Isa isa, const Case& c) {
                                 dlogits.at(static_cast<int64_t>(i) * c.vocabulary));
   }
   const LinearInputGradTerm term{dlogits.data(), packs.weight};
-  linear_input_grad(context, c.picked(), c.d, {&term, 1}, {}, out.dx.data(), c.table, aligned(scratch));
+  linear_input_grad(context, c.picked(), c.d, {&term, 1}, {}, out.dx.data(), c.table,
+                    aligned(scratch));
   WeightGrad grad;
   grad.dy = dlogits.data();
   grad.out = c.vocabulary;
@@ -210,7 +212,8 @@ TEST(HeadTest, AFrozenHeadGetsNoWeightGradient) {
   const Context context = make_context(test_paths().back(), pool, c.dtype);
   const Packs packs(context, c);
   const Head head{c.picked(), c.d, packs.weight, c.x.data(), c.targets.data(), c.picks.data()};
-  std::vector<char> scratch = scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary));
+  std::vector<char> scratch =
+      scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary));
   const Outputs with = run(test_paths().back(), 1, c);
   Values dx(c.dtype, c.picked() * c.d);
   head_logprob_grad(context, head, with.lse.data(), c.d_logprob.data(), dx.data(), nullptr, c.table,

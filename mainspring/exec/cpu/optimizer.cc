@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kElementGrain = 16384;
 
-/// Balanced tree over n sums, in place: neighbours add level by level, an odd last one passes on. The
-/// same as splitting at the largest power of two below n.
+/// Balanced tree over n sums, in place: neighbours add level by level, an odd last one passes on.
+/// The same as splitting at the largest power of two below n.
 float tree_sum(float* sums, int64_t n) {
   if (n == 0) return 0.0f;
   for (; n > 1; n = (n + 1) / 2) {
@@ -23,18 +23,24 @@ float tree_sum(float* sums, int64_t n) {
 
 }  // namespace
 
-void adamw(const Context& context, int64_t n, const AdamwStep& step, const float* grad, float* param,
-           float* m, float* v) {
-  const AdamwScalars scalars{step.lr,           step.beta1,
-                             step.beta2,        step.eps,
-                             step.weight_decay, step.bias_correction1,
-                             step.bias_correction2_sqrt, step.grad_scale};
+void adamw(const Context& context, int64_t n, const AdamwStep& step, const float* grad,
+           float* param, float* m, float* v) {
+  const AdamwScalars scalars{step.lr,
+                             step.beta1,
+                             step.beta2,
+                             step.eps,
+                             step.weight_decay,
+                             step.bias_correction1,
+                             step.bias_correction2_sqrt,
+                             step.grad_scale};
   parallel_pieces(*context.pool, n, kElementGrain, [&](int64_t begin, int64_t end) {
     rows_of(context).adamw(end - begin, scalars, grad + begin, param + begin, m + begin, v + begin);
   });
 }
 
-size_t sum_of_squares_scratch_bytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(float); }
+size_t sum_of_squares_scratch_bytes(int64_t rows) {
+  return static_cast<size_t>(rows) * sizeof(float);
+}
 
 float sum_of_squares(const Context& context, int64_t rows, int64_t columns, const float* x,
                      void* scratch) {

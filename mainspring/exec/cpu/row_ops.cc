@@ -23,15 +23,16 @@ int64_t rows_per_piece(int64_t row_elements) {
 void rms_norm_forward(const Context& context, int64_t rows, int64_t row_elements, int64_t width,
                       float eps, const void* x, const void* w, void* y) {
   const int64_t groups = row_elements / width;
-  parallel_pieces(*context.pool, rows, rows_per_piece(row_elements), [&](int64_t begin, int64_t end) {
-    const int64_t offset = begin * row_elements;
-    rows_of(context).rms_norm((end - begin) * groups, width, eps, value_at(context, x, offset), w,
-                              value_at(context, y, offset));
-  });
+  parallel_pieces(
+      *context.pool, rows, rows_per_piece(row_elements), [&](int64_t begin, int64_t end) {
+        const int64_t offset = begin * row_elements;
+        rows_of(context).rms_norm((end - begin) * groups, width, eps, value_at(context, x, offset),
+                                  w, value_at(context, y, offset));
+      });
 }
 
-void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, int64_t width, float eps,
-                   const void* x, const void* w, const void* dy, void* dx, float* dw_acc,
+void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, int64_t width,
+                   float eps, const void* x, const void* w, const void* dy, void* dx, float* dw_acc,
                    const RowTable& table) {
   const RowKernels& kernels = rows_of(context);
   const int64_t groups = row_elements / width;
@@ -40,15 +41,13 @@ void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, i
   const int64_t batch = std::max<int64_t>(1, static_cast<int64_t>(inverses.size()) / groups);
   for (int64_t first = 0; first < rows; first += batch) {
     const int64_t last = std::min(rows, first + batch);
-    parallel_pieces(*context.pool, last - first, rows_per_piece(row_elements),
-                    [&](int64_t begin, int64_t end) {
-                      const int64_t offset = (first + begin) * row_elements;
-                      kernels.rms_norm_grad((end - begin) * groups, width, eps,
-                                            value_at(context, x, offset), w,
-                                            value_at(context, dy, offset),
-                                            value_at(context, dx, offset),
-                                            inverses.data() + begin * groups);
-                    });
+    parallel_pieces(
+        *context.pool, last - first, rows_per_piece(row_elements), [&](int64_t begin, int64_t end) {
+          const int64_t offset = (first + begin) * row_elements;
+          kernels.rms_norm_grad((end - begin) * groups, width, eps, value_at(context, x, offset), w,
+                                value_at(context, dy, offset), value_at(context, dx, offset),
+                                inverses.data() + begin * groups);
+        });
     if (dw_acc == nullptr) continue;
     parallel_pieces(*context.pool, width, 64, [&](int64_t column_begin, int64_t column_end) {
       walk_rows(table, first, last, [&](const Segment* segment, int64_t begin, int64_t end) {
@@ -66,31 +65,34 @@ void rope(const Context& context, int64_t rows, int64_t heads, int64_t c, const 
           bool inverse, const void* x, void* y, const RowTable& table) {
   const RowKernels& kernels = rows_of(context);
   const int64_t row_elements = heads * c;
-  parallel_pieces(*context.pool, rows, rows_per_piece(row_elements), [&](int64_t first, int64_t last) {
-    walk_rows(table, first, last, [&](const Segment* segment, int64_t begin, int64_t end) {
-      if (segment == nullptr) {
-        std::memset(value_at(context, y, begin * row_elements), 0,
-                    static_cast<size_t>((end - begin) * row_elements * value_bytes(context)));
-        return;
-      }
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t position = segment->position + (row - segment->row_begin);
-        kernels.rope(heads, c, cos_sin + position * c, inverse,
-                     value_at(context, x, row * row_elements), value_at(context, y, row * row_elements));
-      }
-    });
-  });
+  parallel_pieces(
+      *context.pool, rows, rows_per_piece(row_elements), [&](int64_t first, int64_t last) {
+        walk_rows(table, first, last, [&](const Segment* segment, int64_t begin, int64_t end) {
+          if (segment == nullptr) {
+            std::memset(value_at(context, y, begin * row_elements), 0,
+                        static_cast<size_t>((end - begin) * row_elements * value_bytes(context)));
+            return;
+          }
+          for (int64_t row = begin; row < end; ++row) {
+            const int64_t position = segment->position + (row - segment->row_begin);
+            kernels.rope(heads, c, cos_sin + position * c, inverse,
+                         value_at(context, x, row * row_elements),
+                         value_at(context, y, row * row_elements));
+          }
+        });
+      });
 }
 
-void silu_mul_forward(const Context& context, int64_t n, const void* gate, const void* up, void* y) {
+void silu_mul_forward(const Context& context, int64_t n, const void* gate, const void* up,
+                      void* y) {
   parallel_pieces(*context.pool, n, kElementGrain, [&](int64_t begin, int64_t end) {
-    rows_of(context).silu_mul(end - begin, value_at(context, gate, begin), value_at(context, up, begin),
-                              value_at(context, y, begin));
+    rows_of(context).silu_mul(end - begin, value_at(context, gate, begin),
+                              value_at(context, up, begin), value_at(context, y, begin));
   });
 }
 
-void silu_mul_grad(const Context& context, int64_t n, const void* gate, const void* up, const void* dy,
-                   void* dgate, void* dup) {
+void silu_mul_grad(const Context& context, int64_t n, const void* gate, const void* up,
+                   const void* dy, void* dgate, void* dup) {
   parallel_pieces(*context.pool, n, kElementGrain, [&](int64_t begin, int64_t end) {
     rows_of(context).silu_mul_grad(end - begin, value_at(context, gate, begin),
                                    value_at(context, up, begin), value_at(context, dy, begin),
@@ -106,8 +108,8 @@ void silu_forward(const Context& context, int64_t n, const void* x, void* y) {
 
 void silu_grad(const Context& context, int64_t n, const void* x, const void* dy, void* dx) {
   parallel_pieces(*context.pool, n, kElementGrain, [&](int64_t begin, int64_t end) {
-    rows_of(context).silu_grad(end - begin, value_at(context, x, begin), value_at(context, dy, begin),
-                               value_at(context, dx, begin));
+    rows_of(context).silu_grad(end - begin, value_at(context, x, begin),
+                               value_at(context, dy, begin), value_at(context, dx, begin));
   });
 }
 
@@ -150,7 +152,8 @@ void scatter_rows(const Context& context, int64_t rows, int64_t d, const void* d
   parallel_pieces(*context.pool, picked, rows_per_piece(d), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = table.picked[static_cast<size_t>(i)];
-      if (row >= 0) std::memcpy(value_at(context, y, row * d), value_at(context, dy, i * d), row_bytes);
+      if (row >= 0)
+        std::memcpy(value_at(context, y, row * d), value_at(context, dy, i * d), row_bytes);
     }
   });
 }

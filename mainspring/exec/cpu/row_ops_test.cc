@@ -9,7 +9,8 @@
 namespace mainspring::cpu {
 namespace {
 
-/// Runs an operation on every path with 1 and 2 threads and checks that all results are the scalar one's.
+/// Runs an operation on every path with 1 and 2 threads and checks that all results are the scalar
+/// one's.
 template <typename F>
 auto same_on_every_path(DType dtype, F run) {
   ThreadPool one(1);
@@ -40,12 +41,14 @@ TEST(RowOpsTest, RmsNormDividesByTheRootMeanSquare) {
       const Values w = Values::random(dtype, width, 2, 1.0f);
       const Values y = same_on_every_path(dtype, [&](const Context& context) {
         Values out(dtype, x.size());
-        rms_norm_forward(context, rows, groups * width, width, 1e-5f, x.data(), w.data(), out.data());
+        rms_norm_forward(context, rows, groups * width, width, 1e-5f, x.data(), w.data(),
+                         out.data());
         return out;
       });
       for (int64_t group = 0; group < rows * groups; ++group) {
         double squares = 0.0;
-        for (int64_t i = 0; i < width; ++i) squares += x.get(group * width + i) * x.get(group * width + i);
+        for (int64_t i = 0; i < width; ++i)
+          squares += x.get(group * width + i) * x.get(group * width + i);
         const double inv = 1.0 / std::sqrt(squares / static_cast<double>(width) + 1e-5);
         for (int64_t i = 0; i < width; ++i) {
           const double expected = x.get(group * width + i) * inv * w.get(i);
@@ -73,7 +76,8 @@ TEST(RowOpsTest, RmsNormGradientAgreesWithF64) {
       Values dy = Values::random(dtype, rows * row, 2, 1.0f);
       const Values w = Values::random(dtype, width, 3, 1.0f);
       const NormGradients got = same_on_every_path(dtype, [&](const Context& context) {
-        NormGradients g{Values(dtype, x.size()), std::vector<float>(static_cast<size_t>(width), 1.0f)};
+        NormGradients g{Values(dtype, x.size()),
+                        std::vector<float>(static_cast<size_t>(width), 1.0f)};
         rms_norm_grad(context, rows, row, width, 1e-5f, x.data(), w.data(), dy.data(), g.dx.data(),
                       g.dw.data(), packed.table);
         return g;
@@ -115,7 +119,8 @@ TEST(RowOpsTest, RopeRotatesPairsHalfAHeadApartAndInverseUndoesIt) {
       std::vector<float> table;
       for (int64_t position = 0; position < 5; ++position) {
         for (int64_t i = 0; i < c / 2; ++i) {
-          const double angle = static_cast<double>(position) * std::pow(0.9, static_cast<double>(i));
+          const double angle =
+              static_cast<double>(position) * std::pow(0.9, static_cast<double>(i));
           table.push_back(static_cast<float>(std::cos(angle)));
           table.push_back(static_cast<float>(std::sin(angle)));
         }
@@ -171,16 +176,19 @@ TEST(RowOpsTest, SiluAndItsProductFollowTheirDefinitions) {
           return y;
         });
       };
-      const Values s = unary([&](const Context& c, void* y) { silu_forward(c, n, gate.data(), y); });
-      const Values fused =
-          unary([&](const Context& c, void* y) { silu_mul_forward(c, n, gate.data(), up.data(), y); });
+      const Values s =
+          unary([&](const Context& c, void* y) { silu_forward(c, n, gate.data(), y); });
+      const Values fused = unary(
+          [&](const Context& c, void* y) { silu_mul_forward(c, n, gate.data(), up.data(), y); });
       const Values parts =
           unary([&](const Context& c, void* y) { multiply(c, n, s.data(), up.data(), y); });
       EXPECT_EQ(fused, parts);
-      const Values ds = unary([&](const Context& c, void* y) { multiply(c, n, dy.data(), up.data(), y); });
+      const Values ds =
+          unary([&](const Context& c, void* y) { multiply(c, n, dy.data(), up.data(), y); });
       const Values dgate =
           unary([&](const Context& c, void* y) { silu_grad(c, n, gate.data(), ds.data(), y); });
-      const Values dup = unary([&](const Context& c, void* y) { multiply(c, n, dy.data(), s.data(), y); });
+      const Values dup =
+          unary([&](const Context& c, void* y) { multiply(c, n, dy.data(), s.data(), y); });
       const auto both = same_on_every_path(dtype, [&](const Context& context) {
         std::vector<Values> out(2, Values(dtype, n));
         silu_mul_grad(context, n, gate.data(), up.data(), dy.data(), out[0].data(), out[1].data());

@@ -43,7 +43,8 @@ TEST(RowStatsTest, SumIsTheTreeOfEightSegmentsOf16Lanes) {
   float sums[8] = {};
   for (int64_t s = 0; s < 8; ++s) {
     float lanes[16] = {};
-    for (int64_t i = s * 48; i < std::min(n, s * 48 + 48); ++i) lanes[i % 16] += e[static_cast<size_t>(i)];
+    for (int64_t i = s * 48; i < std::min(n, s * 48 + 48); ++i)
+      lanes[i % 16] += e[static_cast<size_t>(i)];
     for (int width = 8; width > 0; width /= 2) {
       for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
     }

@@ -11,16 +11,16 @@
 
 namespace mainspring::cpu {
 
-/// Calls f(begin, end) for pieces of [0, n) of `grain` elements (the last one shorter), in parallel.
+/// Calls f(begin, end) for pieces of [0, n) of `grain` elements (the last one shorter), in
+/// parallel.
 template <typename F>
 void parallel_pieces(ThreadPool& pool, int64_t n, int64_t grain, F f) {
-  pool.run((n + grain - 1) / grain, [&](int64_t task, int) {
-    f(task * grain, std::min(n, (task + 1) * grain));
-  });
+  pool.run((n + grain - 1) / grain,
+           [&](int64_t task, int) { f(task * grain, std::min(n, (task + 1) * grain)); });
 }
 
-/// Calls f(segment, begin, end) for the runs of rows of [first, last) that lie in one segment, and with
-/// segment null for runs that lie in none, in increasing order.
+/// Calls f(segment, begin, end) for the runs of rows of [first, last) that lie in one segment, and
+/// with segment null for runs that lie in none, in increasing order.
 template <typename F>
 void walk_rows(const RowTable& table, int64_t first, int64_t last, F f) {
   const auto after = [](const Segment& s) { return int64_t{s.row_begin} + s.num_rows; };

@@ -1,4 +1,5 @@
-// What the tests of attention and row operations share: contexts per path, random values, comparisons.
+// What the tests of attention and row operations share: contexts per path, random values,
+// comparisons.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace mainspring::cpu {
 
-/// Values of the compute dtype with their f64 images; the storage is exactly the given size, so that a
-/// sanitizer sees a read beyond it.
+/// Values of the compute dtype with their f64 images; the storage is exactly the given size, so
+/// that a sanitizer sees a read beyond it.
 class Values {
  public:
   Values() = default;

@@ -1,5 +1,5 @@
-// Attention with its gradient, norms, rotary, elementwise, row statistics and AdamW on small odd shapes
-// with values of many exponents, through the public operations.
+// Attention with its gradient, norms, rotary, elementwise, row statistics and AdamW on small odd
+// shapes with values of many exponents, through the public operations.
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -38,7 +38,8 @@ class Outputs {
 
   void attention(int64_t width, int64_t window) {
     const AttentionShape shape{3, 1, width, 0.125f, window};
-    const Segment segments[2] = {{.row_begin = 0, .num_rows = 67}, {.row_begin = 68, .num_rows = 9}};
+    const Segment segments[2] = {{.row_begin = 0, .num_rows = 67},
+                                 {.row_begin = 68, .num_rows = 9}};
     const RowTable table{78, segments, {}};
     const int64_t rows = table.num_rows;
     const Bytes q = values(1, rows * 3 * width);
@@ -48,14 +49,14 @@ class Outputs {
     char* o = make("attention", rows * 3 * width);
     auto* lse = reinterpret_cast<float*>(make_floats("attention", rows * 3));
     Bytes scratch(attention_forward_scratch_bytes(context_, shape, rows) + 64);
-    attention_forward(context_, shape, rows, q.data(), k.data(), v.data(), o, lse, table, nullptr, 0,
-                      align(scratch));
+    attention_forward(context_, shape, rows, q.data(), k.data(), v.data(), o, lse, table, nullptr,
+                      0, align(scratch));
     char* dq = make("attention gradient", rows * 3 * width);
     char* dk = make("attention gradient", rows * width);
     char* dv = make("attention gradient", rows * width);
     Bytes grad_scratch(attention_grad_scratch_bytes(context_, shape, rows) + 64);
-    attention_grad(context_, shape, rows, q.data(), k.data(), v.data(), o, lse, d_o.data(), dq, dk, dv,
-                   table, align(grad_scratch));
+    attention_grad(context_, shape, rows, q.data(), k.data(), v.data(), o, lse, d_o.data(), dq, dk,
+                   dv, table, align(grad_scratch));
   }
 
   void rows(int64_t width) {
@@ -66,10 +67,12 @@ class Outputs {
     const Bytes x = values(5, n);
     const Bytes dy = values(6, n);
     const Bytes w = values(7, width);
-    rms_norm_forward(context_, rows, 2 * width, width, 1e-5f, x.data(), w.data(), make("rms_norm", n));
+    rms_norm_forward(context_, rows, 2 * width, width, 1e-5f, x.data(), w.data(),
+                     make("rms_norm", n));
     char* dx = make("rms_norm gradient", n);
     auto* dw = reinterpret_cast<float*>(make_floats("rms_norm gradient", width));
-    rms_norm_grad(context_, rows, 2 * width, width, 1e-5f, x.data(), w.data(), dy.data(), dx, dw, table);
+    rms_norm_grad(context_, rows, 2 * width, width, 1e-5f, x.data(), w.data(), dy.data(), dx, dw,
+                  table);
     const Bytes angles = random_values(8, DType::kF32, 5 * width);
     if (width % 2 == 0) {
       rope(context_, rows, 2, width, reinterpret_cast<const float*>(angles.data()), false, x.data(),

@@ -1,10 +1,11 @@
 // Attention backward for one task: a whole sequence and one query head.
 //
-// The one idea (docs/exactness.md, rule 8): for each block of 64 keys, query blocks go by in increasing
-// position. With P = e^(s - lse), D = sum(do * o) and dS = P (dP - D), both rounded to the compute dtype
-// before their products: dV and dK fold over query rows (pairs aligned to position, a new fold every 2,048
-// rows, the folds added in order), dQ folds over keys. All five products of a block pair are 64 x 64 x c
-// and run from caches. Scores are recomputed; probabilities are never kept for the whole sequence.
+// The one idea (docs/exactness.md, rule 8): for each block of 64 keys, query blocks go by in
+// increasing position. With P = e^(s - lse), D = sum(do * o) and dS = P (dP - D), both rounded to
+// the compute dtype before their products: dV and dK fold over query rows (pairs aligned to
+// position, a new fold every 2,048 rows, the folds added in order), dQ folds over keys. All five
+// products of a block pair are 64 x 64 x c and run from caches. Scores are recomputed;
+// probabilities are never kept for the whole sequence.
 #pragma once
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
@@ -21,10 +22,10 @@ struct BackwardScratch {
   typename M::Left* d_o;  // (kBlock, padded)
   typename M::Lane* q_along;
   typename M::Lane* do_along;
-  Column* p;                // (kBlock, kBlock), pairs along rows
-  Column* ds;               // the same
+  Column* p;                  // (kBlock, kBlock), pairs along rows
+  Column* ds;                 // the same
   typename M::Left* ds_rows;  // (kBlock, kBlock), pairs along keys
-  float* dk;                // (kBlock, padded): the fold of this run of query rows
+  float* dk;                  // (kBlock, padded): the fold of this run of query rows
   float* dv;
   size_t bytes;
 
@@ -137,28 +138,42 @@ void backward_rows(const AttentionGradTask& t, const BackwardScratch<M>& s, int6
     if (!empty) {
       const ptrdiff_t panel = 16 * steps;
       const int groups = raw.last - raw.first;
-      const Product<M, typename M::Left> scores{
-          s.q + row * padded, padded, s.keys_across + raw.first * panel, panel, 0, steps,
-          raw.s + raw.first * 16, kBlock, nullptr};
+      const Product<M, typename M::Left> scores{s.q + row * padded,
+                                                padded,
+                                                s.keys_across + raw.first * panel,
+                                                panel,
+                                                0,
+                                                steps,
+                                                raw.s + raw.first * 16,
+                                                kBlock,
+                                                nullptr};
       fold_rows<M, Start::kZero, Left::kRows>(scores, count, groups);
-      const Product<M, typename M::Left> grads{
-          s.d_o + row * padded, padded, s.values_across + raw.first * panel, panel, 0, steps,
-          raw.dp + raw.first * 16, kBlock, nullptr};
+      const Product<M, typename M::Left> grads{s.d_o + row * padded,
+                                               padded,
+                                               s.values_across + raw.first * panel,
+                                               panel,
+                                               0,
+                                               steps,
+                                               raw.dp + raw.first * 16,
+                                               kBlock,
+                                               nullptr};
       fold_rows<M, Start::kZero, Left::kRows>(grads, count, groups);
     }
     store_tile<M>(s, raw, row, count, t.scale);
     if (empty) continue;
     const Product<M, typename M::Left> dq{
-        s.ds_rows + row * kBlock, kBlock, s.keys_along, kBlock / M::kStep * 16, low / M::kStep,
-        num_steps<M>(high), s.dq + (query + row) * padded, padded, nullptr};
+        s.ds_rows + row * kBlock,      kBlock,         s.keys_along,
+        kBlock / M::kStep * 16,        low / M::kStep, num_steps<M>(high),
+        s.dq + (query + row) * padded, padded,         nullptr};
     fold_rows<M, Start::kLoad, Left::kRows>(dq, count, static_cast<int>(padded / 16));
   }
 }
 
-/// Folds one query block into dV and dK of one key block. `diagonal`: query row i sees keys up to i only,
-/// so the fold of key m starts at the step of row m.
+/// Folds one query block into dV and dK of one key block. `diagonal`: query row i sees keys up to i
+/// only, so the fold of key m starts at the step of row m.
 template <class M>
-void backward_columns(const BackwardScratch<M>& s, int64_t width, int rows, int keys, bool diagonal) {
+void backward_columns(const BackwardScratch<M>& s, int64_t width, int rows, int keys,
+                      bool diagonal) {
   const ptrdiff_t padded = align_up(width, 16);
   const int panels = static_cast<int>(padded / 16);
   constexpr ptrdiff_t kPanel = kBlock / M::kStep * 16;
@@ -166,11 +181,13 @@ void backward_columns(const BackwardScratch<M>& s, int64_t width, int rows, int 
   for (int key = 0; key < keys; key += kTileRows) {
     const int count = keys - key < kTileRows ? keys - key : kTileRows;
     const int begin = diagonal ? key / M::kStep : 0;
-    const Product<M, Column> dv{s.p + key, 0, s.do_along, kPanel, begin, num_steps<M>(rows),
-                                s.dv + key * padded, padded, nullptr};
+    const Product<M, Column> dv{
+        s.p + key,           0,      s.do_along, kPanel, begin, num_steps<M>(rows),
+        s.dv + key * padded, padded, nullptr};
     fold_rows<M, Start::kLoad, Left::kColumns>(dv, count, panels);
-    const Product<M, Column> dk{s.ds + key, 0, s.q_along, kPanel, begin, num_steps<M>(rows),
-                                s.dk + key * padded, padded, nullptr};
+    const Product<M, Column> dk{
+        s.ds + key,          0,      s.q_along, kPanel, begin, num_steps<M>(rows),
+        s.dk + key * padded, padded, nullptr};
     fold_rows<M, Start::kLoad, Left::kColumns>(dk, count, panels);
   }
 }
@@ -278,8 +295,8 @@ MS_INLINE F16 sum_heads(const float* part, int64_t part_stride, int64_t group) {
 
 template <class M>
 void attention_grad_combine(int64_t num_rows, int64_t width, int64_t group, float scale,
-                            const float* dk_parts, const float* dv_parts, int64_t part_stride, void* dk,
-                            void* dv, int64_t kv_stride) {
+                            const float* dk_parts, const float* dv_parts, int64_t part_stride,
+                            void* dk, void* dv, int64_t kv_stride) {
   const int64_t padded = align_up(width, 16);
   for (int64_t row = 0; row < num_rows; ++row) {
     for (int64_t column = 0; column < width; column += 16) {

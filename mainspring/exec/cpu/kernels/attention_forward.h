@@ -1,10 +1,11 @@
 // Attention forward for one task: a few query rows of one sequence and one group of query heads.
 //
-// The one idea (docs/exactness.md, rule 7): keys are visited in blocks of 64 at absolute positions with an
-// online softmax; every 2,048 keys the state (maximum, sum, weighted values) is closed as a partial, and
-// partials merge like a binary counter. A masked key has probability +0 and an empty partial merges as
-// the identity, so which rows share a task, and which wholly masked blocks are skipped, changes no bit.
-// Rows of a task are (query row, head of the group), heads fastest: they share each packed key block.
+// The one idea (docs/exactness.md, rule 7): keys are visited in blocks of 64 at absolute positions
+// with an online softmax; every 2,048 keys the state (maximum, sum, weighted values) is closed as a
+// partial, and partials merge like a binary counter. A masked key has probability +0 and an empty
+// partial merges as the identity, so which rows share a task, and which wholly masked blocks are
+// skipped, changes no bit. Rows of a task are (query row, head of the group), heads fastest: they
+// share each packed key block.
 #pragma once
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
@@ -34,7 +35,8 @@ class Carver {
   int64_t used_ = 0;
 };
 
-/// One partial softmax of every row: maximum, sum of exponentials, weighted values (rows, padded width).
+/// One partial softmax of every row: maximum, sum of exponentials, weighted values (rows, padded
+/// width).
 struct SoftmaxState {
   float* max;
   float* sum;
@@ -98,8 +100,9 @@ MS_INLINE F16 finite_max(F16 max) {
   return select(eq(max, from_bits(iset(static_cast<int32_t>(0xff800000u)))), zero(), max);
 }
 
-/// One softmax step of up to 6 rows over one block's raw scores: updates maxima and sums, leaves the
-/// rounded probabilities of groups [first, last) in p and each row's rescaling factor in factors.
+/// One softmax step of up to 6 rows over one block's raw scores: updates maxima and sums, leaves
+/// the rounded probabilities of groups [first, last) in p and each row's rescaling factor in
+/// factors.
 template <class M>
 MS_INLINE void softmax_step(const float* raw, const KeyRange* ranges, int rows, int first, int last,
                             float scale, float* max, float* sum_out, typename M::Left* p,
@@ -163,14 +166,21 @@ void attention_block(const AttentionTask& t, const ForwardScratch<M>& s, int64_t
     const int first = low / 16;
     const int last = (high + 15) / 16;
     const Product<M, typename M::Left> scores{
-        s.q + row * padded, padded, s.keys + first * 16 * steps, 16 * steps, 0, steps,
-        raw + first * 16, kBlock, nullptr};
+        s.q + row * padded, padded, s.keys + first * 16 * steps,
+        16 * steps,         0,      steps,
+        raw + first * 16,   kBlock, nullptr};
     fold_rows<M, Start::kZero, Left::kRows>(scores, count, last - first);
-    softmax_step<M>(raw, ranges, count, first, last, t.scale, s.state.max + row, s.state.sum + row, p,
-                    factors);
-    const Product<M, typename M::Left> values{
-        p, kBlock, s.values, kBlock / M::kStep * 16, low / M::kStep, num_steps<M>(high),
-        s.state.values + row * padded, padded, factors};
+    softmax_step<M>(raw, ranges, count, first, last, t.scale, s.state.max + row, s.state.sum + row,
+                    p, factors);
+    const Product<M, typename M::Left> values{p,
+                                              kBlock,
+                                              s.values,
+                                              kBlock / M::kStep * 16,
+                                              low / M::kStep,
+                                              num_steps<M>(high),
+                                              s.state.values + row * padded,
+                                              padded,
+                                              factors};
     fold_rows<M, Start::kScale, Left::kRows>(values, count, static_cast<int>(padded / 16));
   }
 }
@@ -238,8 +248,8 @@ void attention_rows(const AttentionTask& t) {
   const int64_t padded = align_up(t.width, 16);
   const ForwardScratch<M> s(t.scratch, rows, t.width);
   for (int64_t i = 0; i < t.num_rows; ++i) {
-    pack_left<M>(M::in(t.q) + i * t.q_stride, t.width,
-                 static_cast<int>(t.group), t.width, s.q + i * t.group * padded, padded);
+    pack_left<M>(M::in(t.q) + i * t.q_stride, t.width, static_cast<int>(t.group), t.width,
+                 s.q + i * t.group * padded, padded);
   }
   const int64_t num_keys = t.position + t.num_rows;
   const int64_t first_key = t.window > 0 && t.position >= t.window ? t.position - t.window + 1 : 0;
@@ -270,7 +280,8 @@ void attention_rows(const AttentionTask& t) {
       keep.max[row] = s.state.max[row];
       keep.sum[row] = s.state.sum[row];
     }
-    for (int64_t i = 0; i < rows * padded; i += 16) store(keep.values + i, load(s.state.values + i));
+    for (int64_t i = 0; i < rows * padded; i += 16)
+      store(keep.values + i, load(s.state.values + i));
   }
   write_rows<M>(t, s.state);
 }

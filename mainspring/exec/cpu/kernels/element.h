@@ -1,10 +1,10 @@
 // The two compute dtypes as types: how an activation is loaded, stored, rounded and multiplied.
 //
-// The one idea: a kernel is a template over Bf16 or F32. In a dot of K terms a step is a pair in bf16
-// (rule 4's order) and one element in f32, so both read "for each step: acc = step(acc, left, right)".
-// The right operand lies in panels of 16 columns, [step][16] Lane. The left operand is a row of Left
-// values: plain bf16 where the processor multiplies pairs, widened to f32 elsewhere because a broadcast
-// from memory is free there and a shift is not.
+// The one idea: a kernel is a template over Bf16 or F32. In a dot of K terms a step is a pair in
+// bf16 (rule 4's order) and one element in f32, so both read "for each step: acc = step(acc, left,
+// right)". The right operand lies in panels of 16 columns, [step][16] Lane. The left operand is a
+// row of Left values: plain bf16 where the processor multiplies pairs, widened to f32 elsewhere
+// because a broadcast from memory is free there and a shift is not.
 #pragma once
 
 // rows_wide_avx2.cc sets MS_PAIR_LEFT itself, to test this layout without AVX512-BF16.

@@ -1,14 +1,15 @@
 // exp, log and what is made of them, on 16 lanes of f32.
 //
 // The one idea: only + - x / fma and integer shifts, so every path and machine gives the same bits
-// (docs/exactness.md, rule 1). exp is within 1.02 ulp of the true value, log within 1 (math_test.cc measures
-// both). Included by each path's unit after simd.h.
+// (docs/exactness.md, rule 1). exp is within 1.02 ulp of the true value, log within 1 (math_test.cc
+// measures both). Included by each path's unit after simd.h.
 #pragma once
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 
-// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2, ln 2 = kLn2High + kLn2Low. The polynomial is
-// 1 + r + r^2 q(r), q of degree 4 by Chebyshev interpolation: relative error 8e-9 before rounding.
+// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2, ln 2 = kLn2High + kLn2Low. The
+// polynomial is 1 + r + r^2 q(r), q of degree 4 by Chebyshev interpolation: relative error 8e-9
+// before rounding.
 inline constexpr float kLog2E = 1.44269504f;
 inline constexpr float kLn2High = 0x1.62e430p-1f;
 inline constexpr float kLn2Low = -0x1.05c610p-29f;
@@ -35,9 +36,7 @@ MS_INLINE F16 exp_core(F16 x) {
 }
 
 /// e^x for x <= 88 (the softmax's use): zero below kExpLow. exp(0) is exactly 1.
-MS_INLINE F16 exp_low(F16 x) {
-  return select(lt(x, broadcast(kExpLow)), zero(), exp_core(x));
-}
+MS_INLINE F16 exp_low(F16 x) { return select(lt(x, broadcast(kExpLow)), zero(), exp_core(x)); }
 
 /// e^x for any x: zero below kExpLow, infinity above kExpHigh, NaN for NaN.
 MS_INLINE F16 exp(F16 x) {
@@ -46,12 +45,13 @@ MS_INLINE F16 exp(F16 x) {
   return select(is_nan(x), x, y);
 }
 
-/// Natural logarithm: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt 2), log(1 + f) = f - f^2/2 + f^3 q(f).
+/// Natural logarithm: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt 2), log(1 + f) = f - f^2/2 +
+/// f^3 q(f).
 MS_INLINE F16 log(F16 x) {
   const I16 shifted = isub(bits(x), iset(0x3f3504f3));
   const F16 e = to_float(sar<23>(shifted));
-  const F16 f = sub(from_bits(iadd(iand(shifted, iset(0x007fffff)), iset(0x3f3504f3))),
-                    broadcast(1.0f));
+  const F16 f =
+      sub(from_bits(iadd(iand(shifted, iset(0x007fffff)), iset(0x3f3504f3))), broadcast(1.0f));
   const F16 z = mul(f, f);
   F16 q = broadcast(0.06971611827611923f);
   q = fma(q, f, broadcast(-0.11479733884334564f));
@@ -63,7 +63,8 @@ MS_INLINE F16 log(F16 x) {
   q = fma(q, f, broadcast(-0.2499999701976776f));
   q = fma(q, f, broadcast(0.3333333134651184f));
   F16 y = mul(mul(f, z), q);
-  y = fma(e, broadcast(-2.12194440e-4f), y);  // ln 2 = 0.693359375 - 2.1219444e-4, the first part exact
+  y = fma(e, broadcast(-2.12194440e-4f),
+          y);  // ln 2 = 0.693359375 - 2.1219444e-4, the first part exact
   y = fnma(broadcast(0.5f), z, y);
   y = fma(e, broadcast(0.693359375f), add(f, y));
   const F16 infinity = from_bits(iset(0x7f800000));
@@ -74,9 +75,7 @@ MS_INLINE F16 log(F16 x) {
 }
 
 /// 1 / (1 + e^-x).
-MS_INLINE F16 sigmoid(F16 x) {
-  return div(broadcast(1.0f), add(broadcast(1.0f), exp(neg(x))));
-}
+MS_INLINE F16 sigmoid(F16 x) { return div(broadcast(1.0f), add(broadcast(1.0f), exp(neg(x)))); }
 
 /// x / (1 + e^-x).
 MS_INLINE F16 silu(F16 x) { return div(x, add(broadcast(1.0f), exp(neg(x)))); }

@@ -29,7 +29,8 @@ double max_ulp(Function f, double (*truth)(double), float low, float high, uint3
   std::vector<float> x;
   for (uint64_t bits = 0; bits < (1ULL << 32); bits += step) {
     const float value = std::bit_cast<float>(static_cast<uint32_t>(bits));
-    if (value >= low && value <= high && (value == 0.0f || std::isnormal(value))) x.push_back(value);
+    if (value >= low && value <= high && (value == 0.0f || std::isnormal(value)))
+      x.push_back(value);
   }
   std::vector<float> y(x.size());
   {
@@ -49,15 +50,17 @@ double max_ulp(Function f, double (*truth)(double), float low, float high, uint3
 
 TEST(KernelMathTest, ExpIsWithin102HundredthsOfAnUlp) {
   for (const Isa isa : test_paths()) {
-    const double worst = max_ulp(exp_of(isa), [](double x) { return std::exp(x); }, -87.33f, 88.7228f, 977);
+    const double worst =
+        max_ulp(exp_of(isa), [](double x) { return std::exp(x); }, -87.33f, 88.7228f, 977);
     EXPECT_LT(worst, 1.02) << isa_name(isa);
   }
 }
 
 TEST(KernelMathTest, LogIsWithinOneUlp) {
   for (const Isa isa : test_paths()) {
-    const double worst = max_ulp(log_of(isa), [](double x) { return std::log(x); },
-                                 std::numeric_limits<float>::min(), 3e38f, 977);
+    const double worst = max_ulp(
+        log_of(isa), [](double x) { return std::log(x); }, std::numeric_limits<float>::min(), 3e38f,
+        977);
     EXPECT_LT(worst, 1.0) << isa_name(isa);
   }
 }

@@ -24,7 +24,8 @@ MS_INLINE float inverse_rms(const typename M::Value* x, int64_t width, float eps
 }
 
 template <class M>
-void rms_norm_rows(int64_t groups, int64_t width, float eps, const void* x, const void* w, void* y) {
+void rms_norm_rows(int64_t groups, int64_t width, float eps, const void* x, const void* w,
+                   void* y) {
   const auto* weight = M::in(w);
   for (int64_t group = 0; group < groups; ++group) {
     const auto* in = M::in(x) + group * width;
@@ -83,7 +84,8 @@ void rms_norm_weight_grad_columns(int64_t groups, int64_t width, int64_t begin, 
 
 /// y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin: one product, one fma each; inverse negates the sine.
 template <class M>
-void rope_row(int64_t heads, int64_t c, const float* cos_sin, bool inverse, const void* x, void* y) {
+void rope_row(int64_t heads, int64_t c, const float* cos_sin, bool inverse, const void* x,
+              void* y) {
   const int64_t half = c / 2;
   alignas(64) float cosine[128];
   alignas(64) float sine[128];
@@ -160,7 +162,8 @@ void multiply_values(int64_t n, const void* a, const void* b, void* y) {
 
 /// Elements [begin, end) of every term, added in order.
 template <class M>
-void add_many_values(int64_t begin, int64_t end, const void* const* terms, int64_t num_terms, void* y) {
+void add_many_values(int64_t begin, int64_t end, const void* const* terms, int64_t num_terms,
+                     void* y) {
   each_vector(begin, end, [=](int64_t i, int count) {
     F16 total = M::load_n(M::in(terms[0]) + i, count);
     for (int64_t t = 1; t < num_terms; ++t) {

@@ -46,6 +46,8 @@ constexpr RowKernels make_row_kernels() {
   return k;
 }
 
-constexpr RowsTable make_rows_table() { return {make_row_kernels<Bf16>(), make_row_kernels<F32>()}; }
+constexpr RowsTable make_rows_table() {
+  return {make_row_kernels<Bf16>(), make_row_kernels<F32>()};
+}
 
 }  // namespace mainspring::cpu::MS_ISA_NAMESPACE

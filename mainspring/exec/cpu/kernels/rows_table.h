@@ -1,7 +1,9 @@
-// The kernels of attention and row operations that each instruction-set path provides, as plain functions.
+// The kernels of attention and row operations that each instruction-set path provides, as plain
+// functions.
 //
-// The one idea: a path's translation unit sees nothing but pointers and numbers; spans, segment tables and
-// threads stay in the .cc files above, compiled for the baseline. One set per compute dtype.
+// The one idea: a path's translation unit sees nothing but pointers and numbers; spans, segment
+// tables and threads stay in the .cc files above, compiled for the baseline. One set per compute
+// dtype.
 #pragma once
 
 #include <cstddef>
@@ -65,8 +67,8 @@ struct RowKernels {
   void (*attention)(const AttentionTask& task) = nullptr;
   size_t (*attention_grad_scratch_bytes)(int64_t num_rows, int64_t width) = nullptr;
   void (*attention_grad)(const AttentionGradTask& task) = nullptr;
-  /// dk, dv (rows of one kv head) = round of the tree over `group` parts, `part_stride` floats apart;
-  /// dk times scale.
+  /// dk, dv (rows of one kv head) = round of the tree over `group` parts, `part_stride` floats
+  /// apart; dk times scale.
   void (*attention_grad_combine)(int64_t num_rows, int64_t width, int64_t group, float scale,
                                  const float* dk_parts, const float* dv_parts, int64_t part_stride,
                                  void* dk, void* dv, int64_t kv_stride) = nullptr;
@@ -74,17 +76,18 @@ struct RowKernels {
   void (*rms_norm)(int64_t groups, int64_t width, float eps, const void* x, const void* w,
                    void* y) = nullptr;
   /// dx and, per group, inv = 1 / sqrt(mean + eps).
-  void (*rms_norm_grad)(int64_t groups, int64_t width, float eps, const void* x,
-                        const void* w, const void* dy, void* dx, float* inv) = nullptr;
+  void (*rms_norm_grad)(int64_t groups, int64_t width, float eps, const void* x, const void* w,
+                        const void* dy, void* dx, float* inv) = nullptr;
   /// dw[begin, end) += fold over groups of dy * (x * inv).
   void (*rms_norm_weight_grad)(int64_t groups, int64_t width, int64_t begin, int64_t end,
-                               const void* x, const void* dy, const float* inv, float* dw) = nullptr;
+                               const void* x, const void* dy, const float* inv,
+                               float* dw) = nullptr;
   /// One row: `heads` heads of width c by angles (c/2, 2).
   void (*rope)(int64_t heads, int64_t c, const float* cos_sin, bool inverse, const void* x,
                void* y) = nullptr;
   void (*silu_mul)(int64_t n, const void* gate, const void* up, void* y) = nullptr;
-  void (*silu_mul_grad)(int64_t n, const void* gate, const void* up, const void* dy,
-                        void* dgate, void* dup) = nullptr;
+  void (*silu_mul_grad)(int64_t n, const void* gate, const void* up, const void* dy, void* dgate,
+                        void* dup) = nullptr;
   void (*silu)(int64_t n, const void* x, void* y) = nullptr;
   void (*silu_grad)(int64_t n, const void* x, const void* dy, void* dx) = nullptr;
   void (*multiply)(int64_t n, const void* a, const void* b, void* y) = nullptr;
@@ -96,10 +99,13 @@ struct RowKernels {
   void (*row_exp)(const float* x, int64_t n, float max, float* y) = nullptr;
   void (*exp)(const float* x, int64_t n, float* y) = nullptr;
   void (*log)(const float* x, int64_t n, float* y) = nullptr;
-  /// y[i] = round(d * (onehot(target - first)[i] - exp(x[i] - lse))) for a slice of n logits from `first`.
-  void (*logit_grad)(int64_t n, const float* x, float lse, float d, int64_t target, void* y) = nullptr;
+  /// y[i] = round(d * (onehot(target - first)[i] - exp(x[i] - lse))) for a slice of n logits from
+  /// `first`.
+  void (*logit_grad)(int64_t n, const float* x, float lse, float d, int64_t target,
+                     void* y) = nullptr;
 
-  void (*adamw)(int64_t n, const AdamwScalars& s, const float* grad, float* param, float* m, float* v) = nullptr;
+  void (*adamw)(int64_t n, const AdamwScalars& s, const float* grad, float* param, float* m,
+                float* v) = nullptr;
   float (*sum_of_squares)(const float* x, int64_t n) = nullptr;
   void (*accumulate)(int64_t n, const float* x, float* y) = nullptr;
 };

@@ -5,7 +5,8 @@
 #define MS_WIDE_TILES
 #include "mainspring/exec/cpu/kernels/simd.h"
 
-// A namespace of its own, which sees the path's vectors: the texts differ from those of rows_avx2.cc.
+// A namespace of its own, which sees the path's vectors: the texts differ from those of
+// rows_avx2.cc.
 #undef MS_ISA_NAMESPACE
 #define MS_ISA_NAMESPACE avx2::wide
 namespace mainspring::cpu::avx2::wide {

@@ -1,9 +1,10 @@
 // Small products for attention: up to 6 rows times panels of 16 columns, and the packing they read.
 //
-// The one idea: each output is one fold over the steps in increasing order (pairs in bf16, docs/exactness.md
-// rules 4, 7, 8), kept in a register from its start value to its store, so tile shape changes no bit.
-// 6 rows x 1 panel is 12 accumulators of 8 lanes on AVX2, enough to cover latency 4 at two a cycle with
-// three registers to spare; AVX-512 takes 6 rows x 4 panels for its 32 registers.
+// The one idea: each output is one fold over the steps in increasing order (pairs in bf16,
+// docs/exactness.md rules 4, 7, 8), kept in a register from its start value to its store, so tile
+// shape changes no bit. 6 rows x 1 panel is 12 accumulators of 8 lanes on AVX2, enough to cover
+// latency 4 at two a cycle with three registers to spare; AVX-512 takes 6 rows x 4 panels for its
+// 32 registers.
 #pragma once
 
 #if defined(__clang__)
@@ -27,8 +28,8 @@ inline constexpr int kBlock = 64;
 /// What an accumulator starts from: zero, the output, or the output times its row's factor.
 enum class Start { kZero, kLoad, kScale };
 
-/// How the left operand lies: a row per output row with steps along it, or (kColumns) steps down the rows
-/// of a (steps, kBlock) matrix whose columns are the output rows.
+/// How the left operand lies: a row per output row with steps along it, or (kColumns) steps down
+/// the rows of a (steps, kBlock) matrix whose columns are the output rows.
 enum class Left { kRows, kColumns };
 
 /// Storage of a left operand for Left::kColumns: floats [row][column], or pairs [row pair][column].
@@ -163,16 +164,23 @@ void fold_panels(const Product<M, L>& p, int panels) {
 template <class M, Start kStart, Left kLeft, class L>
 MS_INLINE void fold_rows(const Product<M, L>& p, int rows, int panels) {
   switch (rows) {
-    case 1: return fold_panels<M, kStart, kLeft, 1>(p, panels);
-    case 2: return fold_panels<M, kStart, kLeft, 2>(p, panels);
-    case 3: return fold_panels<M, kStart, kLeft, 3>(p, panels);
-    case 4: return fold_panels<M, kStart, kLeft, 4>(p, panels);
-    case 5: return fold_panels<M, kStart, kLeft, 5>(p, panels);
-    default: return fold_panels<M, kStart, kLeft, 6>(p, panels);
+    case 1:
+      return fold_panels<M, kStart, kLeft, 1>(p, panels);
+    case 2:
+      return fold_panels<M, kStart, kLeft, 2>(p, panels);
+    case 3:
+      return fold_panels<M, kStart, kLeft, 3>(p, panels);
+    case 4:
+      return fold_panels<M, kStart, kLeft, 4>(p, panels);
+    case 5:
+      return fold_panels<M, kStart, kLeft, 5>(p, panels);
+    default:
+      return fold_panels<M, kStart, kLeft, 6>(p, panels);
   }
 }
 
-// ---- packing -------------------------------------------------------------------------------------
+// ---- packing
+// -------------------------------------------------------------------------------------
 
 /// Steps of a fold over n elements.
 template <class M>
@@ -187,8 +195,8 @@ MS_INLINE uint32_t load_word(const void* row, int64_t word) {
   return value;
 }
 
-/// Transposes 8 rows of 8 words; rows at or beyond `valid` read as zeros. Row i of the result goes to
-/// out + 16 * i.
+/// Transposes 8 rows of 8 words; rows at or beyond `valid` read as zeros. Row i of the result goes
+/// to out + 16 * i.
 MS_INLINE void transpose_8x8(const char* source, ptrdiff_t stride_bytes, int valid, uint32_t* out) {
   U8 r[8] = {};
   for (int i = 0; i < 8; ++i) {
@@ -198,8 +206,8 @@ MS_INLINE void transpose_8x8(const char* source, ptrdiff_t stride_bytes, int val
   for (int i = 0; i < 8; ++i) store_words(out + 16 * i, r[i]);
 }
 
-/// Rows (n, c) to panels of 16 rows with steps along c: [kBlock / 16][steps of c][16], zero from row n on
-/// to the end of its panel. Panels wholly beyond n are not written.
+/// Rows (n, c) to panels of 16 rows with steps along c: [kBlock / 16][steps of c][16], zero from
+/// row n on to the end of its panel. Panels wholly beyond n are not written.
 template <class M>
 void pack_across(const typename M::Value* rows, ptrdiff_t stride, int n, int64_t c,
                  typename M::Lane* out) {
@@ -224,8 +232,8 @@ void pack_across(const typename M::Value* rows, ptrdiff_t stride, int n, int64_t
   }
 }
 
-/// Rows (n, c) to panels of 16 columns with steps along the rows: [c16 / 16][kBlock / kStep][16], zero in
-/// columns from c on and from row n on to the end of its step; later steps are not written.
+/// Rows (n, c) to panels of 16 columns with steps along the rows: [c16 / 16][kBlock / kStep][16],
+/// zero in columns from c on and from row n on to the end of its step; later steps are not written.
 template <class M>
 void pack_along(const typename M::Value* rows, ptrdiff_t stride, int n, int64_t c,
                 typename M::Lane* out) {
@@ -247,14 +255,16 @@ void pack_along(const typename M::Value* rows, ptrdiff_t stride, int n, int64_t 
   }
 }
 
-/// Rows (n, c) to left operands (n, out_stride), zero in columns from c on to the next multiple of 16.
+/// Rows (n, c) to left operands (n, out_stride), zero in columns from c on to the next multiple
+/// of 16.
 template <class M>
 void pack_left(const typename M::Value* rows, ptrdiff_t stride, int n, int64_t c,
                typename M::Left* out, ptrdiff_t out_stride) {
   for (int row = 0; row < n; ++row) {
     for (int64_t column = 0; column < c; column += 16) {
       const int width = c - column < 16 ? static_cast<int>(c - column) : 16;
-      M::store_left(out + row * out_stride + column, M::load_n(rows + row * stride + column, width));
+      M::store_left(out + row * out_stride + column,
+                    M::load_n(rows + row * stride + column, width));
     }
   }
 }

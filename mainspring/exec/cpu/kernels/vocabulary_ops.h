@@ -1,8 +1,9 @@
 // Row statistics over the vocabulary, the logit gradient and the optimizer's updates, for one path.
 //
-// The one idea (docs/exactness.md, rule 14): a row of logits is cut into 8 contiguous segments at multiples
-// of 16; each keeps 16 lanes from its first element on and ends in the fixed tree of `sum`; the segments'
-// sums combine as ((s0+s1)+(s2+s3))+((s4+s5)+(s6+s7)). The maximum is exact, so its order is free.
+// The one idea (docs/exactness.md, rule 14): a row of logits is cut into 8 contiguous segments at
+// multiples of 16; each keeps 16 lanes from its first element on and ends in the fixed tree of
+// `sum`; the segments' sums combine as ((s0+s1)+(s2+s3))+((s4+s5)+(s6+s7)). The maximum is exact,
+// so its order is free.
 #pragma once
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
@@ -29,8 +30,8 @@ inline RowStatsValues row_stats(const float* x, int64_t n) {
     });
     sums[s] = sum(total);
   }
-  const float total = ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
-                      ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  const float total =
+      ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
   alignas(64) float out[32];
   store(out, row_max);
   store(out + 16, add(row_max, log(broadcast(total))));
@@ -45,32 +46,37 @@ inline void row_exp(const float* x, int64_t n, float max_value, float* y) {
 }
 
 inline void exp_values(const float* x, int64_t n, float* y) {
-  each_vector(0, n, [=](int64_t i, int count) { store_n(y + i, exp(load_n(x + i, count)), count); });
+  each_vector(0, n,
+              [=](int64_t i, int count) { store_n(y + i, exp(load_n(x + i, count)), count); });
 }
 
 inline void log_values(const float* x, int64_t n, float* y) {
-  each_vector(0, n, [=](int64_t i, int count) { store_n(y + i, log(load_n(x + i, count)), count); });
+  each_vector(0, n,
+              [=](int64_t i, int count) { store_n(y + i, log(load_n(x + i, count)), count); });
 }
 
-/// y = round(d * (onehot - e^(x - lse))) on a slice; `target` is relative to it and may lie outside.
+/// y = round(d * (onehot - e^(x - lse))) on a slice; `target` is relative to it and may lie
+/// outside.
 template <class M>
-void logit_grad_values(int64_t n, const float* x, float lse, float d, int64_t target,
-                       void* y) {
+void logit_grad_values(int64_t n, const float* x, float lse, float d, int64_t target, void* y) {
   const F16 row_lse = broadcast(lse);
   const F16 weight = broadcast(d);
   each_vector(0, n, [=](int64_t i, int count) {
     F16 onehot = zero();
     if (target >= i && target < i + 16) {
       const int lane = static_cast<int>(target - i);
-      onehot = select(mask_and(first_n(lane + 1), mask_not(first_n(lane))), broadcast(1.0f), zero());
+      onehot =
+          select(mask_and(first_n(lane + 1), mask_not(first_n(lane))), broadcast(1.0f), zero());
     }
     const F16 p = exp_low(sub(load_n(x + i, count), row_lse));
     M::store_n(M::out(y) + i, add(mul(weight, sub(onehot, p)), zero()), count);
   });
 }
 
-/// torch.optim.AdamW on a slice: decay, moments, then p -= (lr / bias1) * (m / (sqrt(v) / bias2 + eps)).
-inline void adamw(int64_t n, const AdamwScalars& s, const float* grad, float* param, float* m, float* v) {
+/// torch.optim.AdamW on a slice: decay, moments, then p -= (lr / bias1) * (m / (sqrt(v) / bias2 +
+/// eps)).
+inline void adamw(int64_t n, const AdamwScalars& s, const float* grad, float* param, float* m,
+                  float* v) {
   const F16 scale = broadcast(s.grad_scale);
   const F16 decay = broadcast(1.0f - s.lr * s.weight_decay);
   const F16 rate1 = broadcast(1.0f - s.beta1);
