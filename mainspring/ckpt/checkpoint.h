@@ -1,10 +1,10 @@
 // Checkpoints: one consistent cut of a training run in a folder of its own.
 //
-// The one idea: a checkpoint is a folder `step-000123` with tensor files (safetensors), state.json and,
-// written last, manifest.json with every file's size and XXH3; it appears by one rename, so it is there
-// whole or not at all. The digest is of what the checkpoint means (tensors by name, cursors, seed, step),
-// not of how or where or when it was written. Not for when to save: train/ decides.
-// Design note: mainspring/ckpt/README.md.
+// The one idea: a checkpoint is a folder `step-000123` with tensor files (safetensors), state.json
+// and, written last, manifest.json with every file's size and XXH3; it appears by one rename, so it
+// is there whole or not at all. The digest is of what the checkpoint means (tensors by name,
+// cursors, seed, step), not of how or where or when it was written. Not for when to save: train/
+// decides. Design note: mainspring/ckpt/README.md.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,22 @@ namespace mainspring {
 
 /// Everything but tensors that a run needs to go on with the same bits.
 struct TrainState {
-  int64_t step = 0;    // optimizer steps done
-  uint64_t seed = 0;   // the run's: random numbers are keyed by it, so it is all the RNG state there is
+  int64_t step = 0;  // optimizer steps done
+  uint64_t seed =
+      0;  // the run's: random numbers are keyed by it, so it is all the RNG state there is
   DataState data;
   std::map<std::string, std::string> extra;  // the trainer's own words, such as skipped-step counts
-  /// Held-out loss at this step, if it was measured: retention by best reads it. Not part of the digest.
+  /// Held-out loss at this step, if it was measured: retention by best reads it. Not part of the
+  /// digest.
   std::optional<double> eval_loss;
 };
 
 /// Tensors that share a file. In the digest a tensor is "<role>/<name>", whatever file holds it.
 struct CheckpointFile {
-  std::string file_name;  // "model.safetensors", "adapter_model.safetensors", "optimizer.safetensors"
-  std::string role;       // "model", "optimizer"
-  TensorSet tensors;      // by the name they get in the file
+  std::string
+      file_name;      // "model.safetensors", "adapter_model.safetensors", "optimizer.safetensors"
+  std::string role;   // "model", "optimizer"
+  TensorSet tensors;  // by the name they get in the file
   std::map<std::string, std::string> metadata;  // of the safetensors file; "format" = "pt" is added
 };
 
@@ -43,7 +46,8 @@ struct CheckpointFile {
 struct CheckpointContent {
   TrainState state;
   std::vector<CheckpointFile> files;
-  std::map<std::string, std::string> texts;  // further small files by name, such as adapter_config.json
+  std::map<std::string, std::string>
+      texts;  // further small files by name, such as adapter_config.json
 };
 
 struct CheckpointTensor {
@@ -75,7 +79,8 @@ struct Checkpoint {
   Manifest manifest;
   TrainState state;
   std::vector<CheckpointFile> files;  // tensors point into memory maps that they own
-  /// The next step's loss sum as the run computed it after this save, to compare a resumed run with.
+  /// The next step's loss sum as the run computed it after this save, to compare a resumed run
+  /// with.
   std::optional<double> next_loss_sum;
 };
 
@@ -89,12 +94,13 @@ struct CheckpointEntry {
   std::optional<double> eval_loss;
 };
 
-/// Finished checkpoints by increasing step; leftovers of interrupted saves are not listed. A folder that
-/// is not there has none.
+/// Finished checkpoints by increasing step; leftovers of interrupted saves are not listed. A folder
+/// that is not there has none.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& checkpoints_dir);
 
-/// Reads `path` and verifies sizes, checksums and digest. Errors: not found; data loss names the file with
-/// the checksum expected and got; invalid argument for a format version that this build does not know.
+/// Reads `path` and verifies sizes, checksums and digest. Errors: not found; data loss names the
+/// file with the checksum expected and got; invalid argument for a format version that this build
+/// does not know.
 Result<Checkpoint> load_checkpoint(const std::string& path);
 
 /// The newest checkpoint that is whole.

@@ -1,7 +1,7 @@
 // FileOps: the few file-system calls a save is made of.
 //
-// The one idea: everything a checkpoint writer does to the disk goes through here, so a test can fail the
-// nth call, fill the disk or stop the world at any of them.
+// The one idea: everything a checkpoint writer does to the disk goes through here, so a test can
+// fail the nth call, fill the disk or stop the world at any of them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace mainspring {
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
-  /// Errors: resource exhausted if the disk is full; unavailable for other refusals. Names the path.
+  /// Errors: resource exhausted if the disk is full; unavailable for other refusals. Names the
+  /// path.
   virtual Status write(std::span<const uint8_t> bytes) = 0;
   /// Waits until the bytes are on the disk.
   virtual Status sync() = 0;

@@ -77,7 +77,12 @@ SourceDraw::SourceDraw(const std::vector<double>& weights, uint64_t seed) : seed
 int SourceDraw::operator()(uint64_t sample) const {
   if (ends_.size() == 1) return 0;
   const uint64_t cycle = sample >> kCycleBits;
-  const auto place = static_cast<uint32_t>(sample & (kCycle - 1));
+  const auto block = static_cast<uint32_t>(sample >> 6);  // 2^38 samples have their own
+  const KeyedPermutation shuffle(64, seed_, OrderPurpose::kMixture, block,
+                                 static_cast<uint32_t>(sample >> 38));
+  const auto place =
+      static_cast<uint32_t>((sample & (kCycle - 1) & ~uint64_t{63}) |
+                            static_cast<uint64_t>(shuffle(static_cast<int64_t>(sample & 63))));
   // Bit b of the value is bit kCycleBits - 1 - b of the place (van der Corput), flipped by a bit
   // that is keyed by the value's higher bits.
   uint32_t prefix = 1;  // a leading one tells prefixes of different lengths apart
@@ -85,7 +90,7 @@ int SourceDraw::operator()(uint64_t sample) const {
   for (int b = 0; b < kCycleBits; ++b) {
     const uint32_t bit = place >> b & 1;
     const PhiloxCounter bits =
-        philox4x32({prefix, static_cast<uint32_t>(OrderPurpose::kMixture) << 8,
+        philox4x32({prefix, static_cast<uint32_t>(OrderPurpose::kMixture) << 8 | 0x80,
                     static_cast<uint32_t>(cycle), static_cast<uint32_t>(cycle >> 32)},
                    philox_key(seed_));
     value = value << 1 | (bit ^ (bits[0] & 1));

@@ -36,8 +36,9 @@ class KeyedPermutation {
 };
 
 /// Which source gives sample g. Shares are whole numbers of a cycle of 65,536 samples, so counts
-/// are exact over a cycle; inside, places follow a van der Corput sequence with nested keyed flips
-/// (Owen 1995), so any aligned run of 2^k samples has each source's share to within one sample.
+/// are exact over a cycle. Inside, blocks of 64 samples are shuffled by key and places follow a van
+/// der Corput sequence with nested keyed flips (Owen 1995), so any aligned run of 64, 128, 256 ...
+/// samples has each source's share to within two samples.
 class SourceDraw {
  public:
   static constexpr int kCycleBits = 16;
@@ -45,6 +46,7 @@ class SourceDraw {
 
   /// Weights > 0, at most 1,024 of them; each source gets at least one place of a cycle.
   SourceDraw(const std::vector<double>& weights, uint64_t seed);
+  /// Cost: about a microsecond.
   int operator()(uint64_t sample) const;
   /// Places of `source` in a cycle.
   int64_t count(int source) const { return ends_[source] - (source == 0 ? 0 : ends_[source - 1]); }

@@ -110,7 +110,8 @@ TEST(RowParser, TokensAndMaskAreChecked) {
   EXPECT_EQ(parse_row(R"({"tokens":[5,6]})", "w", RowFormat::kAuto)->mask,
             (std::vector<uint8_t>{1, 1}));
   EXPECT_EQ(error_of(R"({"tokens":[1,-2]})"), "tokens[1]: expected a token number, got -2");
-  EXPECT_EQ(error_of(R"({"tokens":[1,1.5]})"), "tokens[1]: expected an integer, got a number");
+  EXPECT_EQ(error_of(R"({"tokens":[1,1.5]})"),
+            "tokens[1]: expected an integer, got a number with a fraction");
   EXPECT_EQ(error_of(R"({"tokens":[18446744073709551615]})"),
             "tokens[0]: expected a token number, got 18446744073709551615");
   EXPECT_EQ(error_of(R"({"tokens":[1,2],"mask":[1]})"),
