@@ -2,8 +2,7 @@
 //
 // The one idea: everybody includes this header, never nlohmann/json itself; parsing and typed reads
 // return a Status that says where (source, line and column, or the field's path) and what was
-// expected. Key order is kept. Headers that only name the type include json_fwd.h. Not for bulk
-// files: jsonl.h reads those.
+// expected. Key order is kept. Headers that only name the type include json_fwd.h.
 #pragma once
 
 #include <cstdint>

@@ -24,9 +24,12 @@ TEST(Toml, RefusesDates) { EXPECT_FALSE(parse_toml("a = 2026-01-01", "f.toml").o
 
 TEST(Toml, ASetValueIsTomlOrElseAString) {
   EXPECT_EQ(std::get<int64_t>(parse_toml_value_or_string("3", "--set").value), 3);
-  EXPECT_EQ(std::get<std::string>(parse_toml_value_or_string("a/b.gguf", "--set").value), "a/b.gguf");
-  EXPECT_EQ(std::get<ConfigList>(parse_toml_value_or_string("[\"q\", \"k\"]", "--set").value).size(), 2u);
-  EXPECT_EQ(std::get<std::string>(parse_toml_value_or_string("1\nb = 2", "--set").value), "1\nb = 2");
+  EXPECT_EQ(std::get<std::string>(parse_toml_value_or_string("a/b.gguf", "--set").value),
+            "a/b.gguf");
+  EXPECT_EQ(
+      std::get<ConfigList>(parse_toml_value_or_string("[\"q\", \"k\"]", "--set").value).size(), 2u);
+  EXPECT_EQ(std::get<std::string>(parse_toml_value_or_string("1\nb = 2", "--set").value),
+            "1\nb = 2");
 }
 
 }  // namespace
