@@ -1,7 +1,9 @@
-// Command and Flags: how a verb of the program declares itself, without a word of the parser behind it.
+// Command and Flags: how a verb of the program declares itself, without a word of the parser behind
+// it.
 //
-// The one idea: every command file has `void add_<verb>(CommandRegistry&)`, which names the verb, binds its
-// flags to plain variables and gives the function to run; one adapter file knows the command-line library.
+// The one idea: every command file has `void add_<verb>(CommandRegistry&)`, which names the verb,
+// binds its flags to plain variables and gives the function to run; one adapter file knows the
+// command-line library.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +14,10 @@
 
 namespace mainspring::cli {
 
-/// The flags of one command. Variables outlive parsing; their values before it are the defaults that
-/// --help shows. Names are without dashes ("max-batch"); `help` is one sentence without a full stop.
+/// The flags of one command. Variables outlive parsing; their values before it are the defaults
+/// that
+/// --help shows. Names are without dashes ("max-batch"); `help` is one sentence without a full
+/// stop.
 class Flags {
  public:
   virtual ~Flags() = default;
@@ -21,7 +25,8 @@ class Flags {
   /// --name TEXT.
   virtual void text(const std::string& name, std::string* value, const std::string& help) = 0;
   /// --name TEXT, must be given.
-  virtual void required_text(const std::string& name, std::string* value, const std::string& help) = 0;
+  virtual void required_text(const std::string& name, std::string* value,
+                             const std::string& help) = 0;
   /// --name TEXT, any number of times.
   virtual void texts(const std::string& name, std::vector<std::string>* values,
                      const std::string& help) = 0;
@@ -44,9 +49,11 @@ class CommandRegistry {
  public:
   virtual ~CommandRegistry() = default;
 
-  /// Adds `mainspring <path>`; a path of two words ("inspect data") is a command below a command. `run`
-  /// gives the exit code: 0 done, 1 the world or the input refused (a message was printed), 2 wrong usage.
-  virtual Flags& add(const std::string& path, const std::string& summary, std::function<int()> run) = 0;
+  /// Adds `mainspring <path>`; a path of two words ("inspect data") is a command below a command.
+  /// `run` gives the exit code: 0 done, 1 the world or the input refused (a message was printed), 2
+  /// wrong usage.
+  virtual Flags& add(const std::string& path, const std::string& summary,
+                     std::function<int()> run) = 0;
 };
 
 }  // namespace mainspring::cli

@@ -24,6 +24,7 @@ std::vector<nn::AdapterSpec> serving_specs(const ForwardModel& model) {
 Buffer* find_in_model(const ForwardModel& model, const std::string& name) {
   if (Buffer* found = find_parameter(name, {model.base})) return found;
   for (const ForwardAdapter& adapter : model.adapters) {
+    if (adapter.parameters == nullptr) continue;
     if (Buffer* found = find_parameter(name, {adapter.parameters})) return found;
   }
   return nullptr;

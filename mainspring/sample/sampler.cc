@@ -57,6 +57,7 @@ class BatchingSampler final : public Sampler {
         chooser_(executor.row_math(), model_.config.vocabulary) {}
 
   Status init();
+  Status check(const SampleRequest& request) const override;
   Result<int64_t> submit(SampleRequest request) override;
   void cancel(int64_t request) override;
   std::vector<SampleEvent> step() override;
@@ -67,7 +68,6 @@ class BatchingSampler final : public Sampler {
 
  private:
   int32_t default_pages() const;
-  Status check(const SampleRequest& request) const;
   SamplePtr make_sample(const std::shared_ptr<RequestState>& request, int32_t index);
 
   // What runs.

@@ -125,10 +125,14 @@ class Sampler {
                                                  SamplerOptions options);
   virtual ~Sampler() = default;
 
+  /// Whether submit would take the request. Errors: invalid argument for bad parameters, an empty
+  /// or too long prompt, tokens outside the vocabulary or an unknown adapter; resource exhausted,
+  /// with numbers, if prompt and max_tokens can never fit the cache.
+  virtual Status check(const SampleRequest& request) const = 0;
+
   /// Queues a request and returns its number. A request that fits an empty cache never fails later,
-  /// only waits. Errors: invalid argument for bad parameters, an empty or too long prompt, tokens
-  /// outside the vocabulary or an unknown adapter; resource exhausted, with numbers, if prompt and
-  /// max_tokens can never fit the cache.
+  /// only waits. Errors: those of check; resource exhausted if memory for prompt log-probabilities
+  /// cannot be had.
   virtual Result<int64_t> submit(SampleRequest request) = 0;
 
   /// Ends all samples of a request; their results come with the next step (kCancelled).

@@ -49,6 +49,7 @@ Status Scorer::check(const ScoreRow& row) const {
 
 Status Scorer::ensure_capacity(int64_t rows) {
   if (rows <= capacity_) return {};
+  rows = std::max(rows, options_.max_rows);
   forward_.reset();
   MS_ASSIGN_OR_RETURN(forward_, Forward::create(executor_, model_,
                                                 {.ending = Forward::Ending::kLogprob,

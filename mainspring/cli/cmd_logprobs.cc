@@ -1,0 +1,107 @@
+#include "mainspring/cli/cmd_logprobs.h"
+
+#include <cstdio>
+
+#include "mainspring/cli/exit_code.h"
+#include "mainspring/cli/interrupt.h"
+#include "mainspring/cli/result_file.h"
+#include "mainspring/cli/row_progress.h"
+#include "mainspring/cli/row_source.h"
+#include "mainspring/cli/sample_rows.h"
+#include "mainspring/sample/scorer.h"
+
+namespace mainspring::cli {
+namespace {
+
+Result<std::vector<TokensRow>> read_rows(const LogprobsFlags& flags, const Scorer& scorer,
+                                         int32_t adapter) {
+  std::vector<TokensRow> rows;
+  MS_RETURN_IF_ERROR(
+      for_each_row(flags.in, [&](std::string_view line, std::string_view where) -> Status {
+        MS_ASSIGN_OR_RETURN(TokensRow row, parse_tokens_row(line, where, adapter));
+        MS_RETURN_IF_ERROR(scorer.check(row.row).with_context(where));
+        rows.push_back(std::move(row));
+        return {};
+      }));
+  return rows;
+}
+
+/// Rows [first, result) fill some passes, so that packing loses little at the end of a group.
+size_t end_of_group(const std::vector<TokensRow>& rows, size_t first, int64_t max_rows) {
+  int64_t tokens = 0;
+  size_t end = first;
+  while (end < rows.size() && tokens < 8 * max_rows) {
+    tokens += static_cast<int64_t>(rows[end++].row.tokens.size());
+  }
+  return end;
+}
+
+Status check_kept(const ResultFile& out, const std::vector<TokensRow>& rows) {
+  for (size_t i = 0; i < out.kept_rows().size(); ++i) {
+    const std::string where = out.partial_path() + ":" + std::to_string(i + 1);
+    MS_ASSIGN_OR_RETURN(const TokensRow kept, parse_tokens_row(out.kept_rows()[i], where, -1));
+    if (i < rows.size() && kept.row.tokens == rows[i].row.tokens) continue;
+    return invalid_argument(where + ": tokens: differ from row " + std::to_string(i) +
+                            " of the input; remove the file to start again");
+  }
+  return {};
+}
+
+Status score_rows(Scorer& scorer, const std::vector<TokensRow>& rows, int64_t max_rows,
+                  ResultFile& out) {
+  const Interrupt interrupt(/*second_ends=*/true);
+  size_t done = out.kept_rows().size();
+  RowProgress progress("logprobs", static_cast<int64_t>(rows.size()), static_cast<int64_t>(done));
+  int64_t tokens = 0;
+  while (done < rows.size()) {
+    if (interrupt.pending() != 0) {
+      return cancelled(std::to_string(done) + " of " + std::to_string(rows.size()) +
+                       " rows are in " + out.partial_path() + "; --resume continues");
+    }
+    const size_t end = end_of_group(rows, done, max_rows);
+    std::vector<ScoreRow> group;
+    for (size_t i = done; i < end; ++i) group.push_back(rows[i].row);
+    MS_ASSIGN_OR_RETURN(const auto scores, scorer.score(group));
+    for (size_t i = done; i < end; ++i) {
+      MS_RETURN_IF_ERROR(out.append(format_scores(rows[i], scores[i - done])));
+      tokens += static_cast<int64_t>(rows[i].row.tokens.size());
+    }
+    done = end;
+    progress.update(static_cast<int64_t>(done), tokens);
+  }
+  progress.finish(static_cast<int64_t>(done), tokens);
+  return {};
+}
+
+Status score_file(const LogprobsFlags& flags) {
+  MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
+  Scorer scorer(session->executor(), session->forward_model(), {.max_rows = flags.max_rows});
+  MS_ASSIGN_OR_RETURN(const std::vector<TokensRow> rows,
+                      read_rows(flags, scorer, session->adapter_index()));
+  std::fprintf(stderr, "logprobs: %s; %zu rows\n", session->description().c_str(), rows.size());
+  MS_ASSIGN_OR_RETURN(const std::unique_ptr<ResultFile> out,
+                      ResultFile::open(flags.out, flags.resume));
+  MS_RETURN_IF_ERROR(check_kept(*out, rows));
+  MS_RETURN_IF_ERROR(score_rows(scorer, rows, flags.max_rows, *out));
+  return out->commit();
+}
+
+}  // namespace
+
+int run_logprobs(const LogprobsFlags& flags) { return exit_code("logprobs", score_file(flags)); }
+
+void add_logprobs(CommandRegistry& registry) {
+  auto state = std::make_shared<LogprobsFlags>();
+  Flags& flags =
+      registry.add("logprobs", "Score the tokens of a JSONL file with the trainer's forward pass",
+                   [state] { return run_logprobs(*state); });
+  state->model.declare(flags);
+  flags.required_text("in", &state->in, "JSONL rows with tokens, and maybe id (-: standard input)");
+  flags.required_text("out", &state->out,
+                      "JSONL rows with tokens and logprobs, the first null (-: standard output)");
+  flags.toggle("resume", &state->resume,
+               "keep the rows that an interrupted run left in OUT.partial");
+  flags.integer("max-rows", &state->max_rows, 1, "rows of one pass");
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,231 @@
+#include "mainspring/cli/cmd_sample.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <map>
+
+#include "mainspring/cli/exit_code.h"
+#include "mainspring/cli/interrupt.h"
+#include "mainspring/cli/result_file.h"
+#include "mainspring/cli/row_progress.h"
+#include "mainspring/cli/row_source.h"
+#include "mainspring/cli/sample_rows.h"
+#include "mainspring/sample/logits.h"
+
+namespace mainspring::cli {
+namespace {
+
+/// Rows handed to the sampler and not yet written: enough to keep its batch full behind a slow row.
+constexpr int64_t kWindowRows = 4096;
+
+RowContext context_of(const SampleFlags& flags, const ModelSession& session) {
+  RowContext context;
+  context.text = &session.text();
+  context.vocabulary = session.model().config.vocabulary;
+  context.eos_tokens = session.eos_tokens();
+  context.adapter = session.adapter_index();
+  SamplingParams& params = context.defaults;
+  params.max_tokens = static_cast<int32_t>(flags.max_tokens);
+  params.temperature = static_cast<float>(flags.temperature);
+  params.top_k = static_cast<int32_t>(flags.top_k);
+  params.top_p = static_cast<float>(flags.top_p);
+  params.min_p = static_cast<float>(flags.min_p);
+  params.n = static_cast<int32_t>(flags.n);
+  params.stop = flags.stop;
+  return context;
+}
+
+/// Pages for a full batch of the largest rows, within --cache-mb, and never fewer than one row
+/// needs.
+int32_t cache_pages(const SampleFlags& flags, const ModelSession& session,
+                    const std::vector<SampleRow>& rows) {
+  const ModelConfig& config = session.model().config;
+  std::vector<int64_t> needs;
+  for (const SampleRow& row : rows) {
+    const int64_t tokens =
+        static_cast<int64_t>(row.request.prompt.size()) + row.request.params.max_tokens;
+    const int64_t pages = std::min(tokens, config.context_length) / kPageTokens + 1;
+    const int64_t copies = std::min<int64_t>(row.request.params.n, flags.max_batch);
+    needs.insert(needs.end(), static_cast<size_t>(copies), pages);
+  }
+  std::sort(needs.begin(), needs.end(), std::greater<>());
+  needs.resize(std::min(needs.size(), static_cast<size_t>(flags.max_batch)));
+  int64_t wanted = 0;
+  for (const int64_t pages : needs) wanted += pages;
+  const int64_t page_bytes = 2 * config.layers *
+                             dtype_bytes(session.forward_model().compute,
+                                         kPageTokens * config.kv_heads * config.head_width);
+  const int64_t affordable = (flags.cache_mb << 20) / page_bytes;
+  return static_cast<int32_t>(std::max(needs.empty() ? 1 : needs[0], std::min(wanted, affordable)));
+}
+
+/// Samples all rows and writes them in order.
+class SampleJob {
+ public:
+  SampleJob(Sampler& sampler, std::vector<SampleRow> rows, ResultFile& out)
+      : sampler_(sampler), rows_(std::move(rows)), out_(out), finished_(rows_.size()) {}
+
+  /// Takes over what an interrupted run wrote. Errors: invalid argument if it is not of these rows.
+  Status keep(const std::vector<std::string>& lines, uint64_t run_seed);
+
+  /// Errors: of writing; cancelled with what to do.
+  Status run();
+
+ private:
+  Status submit_more();
+  Status write_ready();
+  int64_t num_samples(size_t row) const { return rows_[row].request.params.n; }
+
+  Sampler& sampler_;
+  std::vector<SampleRow> rows_;
+  ResultFile& out_;
+  std::vector<std::map<int32_t, SampleResult>> finished_;  // by row, then sample; not yet written
+  std::map<int64_t, size_t> row_of_request_;
+  size_t num_submitted_ = 0;
+  size_t num_written_ = 0;   // rows
+  int32_t next_sample_ = 0;  // of row num_written_
+};
+
+Status SampleJob::keep(const std::vector<std::string>& lines, uint64_t run_seed) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string where = out_.partial_path() + ":" + std::to_string(i + 1);
+    if (num_written_ >= rows_.size()) {
+      return invalid_argument(where +
+                              ": the input has no such row; remove the file to start again");
+    }
+    const SampleRow& row = rows_[num_written_];
+    const uint64_t seed = row.request.params.seed.value_or(draw_seed(run_seed, row.request.place));
+    MS_RETURN_IF_ERROR(check_kept_sample(lines[i], where, row, next_sample_, seed));
+    if (++next_sample_ < num_samples(num_written_)) continue;
+    next_sample_ = 0;
+    ++num_written_;
+  }
+  num_submitted_ = num_written_;
+  return {};
+}
+
+Status SampleJob::submit_more() {
+  while (num_submitted_ < rows_.size() &&
+         static_cast<int64_t>(num_submitted_ - num_written_) < kWindowRows) {
+    MS_ASSIGN_OR_RETURN(const int64_t request, sampler_.submit(rows_[num_submitted_].request));
+    row_of_request_[request] = num_submitted_++;
+  }
+  return {};
+}
+
+Status SampleJob::write_ready() {
+  while (num_written_ < rows_.size()) {
+    std::map<int32_t, SampleResult>& ready = finished_[num_written_];
+    // Samples that the earlier run wrote are computed again with their row and left out.
+    const auto found = ready.find(next_sample_);
+    if (found == ready.end()) return {};
+    MS_RETURN_IF_ERROR(
+        out_.append(format_sample(rows_[num_written_], next_sample_, found->second)));
+    if (++next_sample_ < num_samples(num_written_)) continue;
+    ready.clear();
+    next_sample_ = 0;
+    ++num_written_;
+  }
+  return {};
+}
+
+Status SampleJob::run() {
+  const Interrupt interrupt(/*second_ends=*/true);
+  RowProgress progress("sample", static_cast<int64_t>(rows_.size()),
+                       static_cast<int64_t>(num_written_));
+  MS_RETURN_IF_ERROR(submit_more());
+  while (!sampler_.is_idle()) {
+    if (interrupt.pending() != 0) {
+      return cancelled(std::to_string(num_written_) + " of " + std::to_string(rows_.size()) +
+                       " rows are in " + out_.partial_path() + "; --resume continues");
+    }
+    for (SampleEvent& event : sampler_.step()) {
+      if (!event.result.has_value()) continue;
+      finished_[row_of_request_[event.request]][event.sample] = std::move(*event.result);
+    }
+    MS_RETURN_IF_ERROR(write_ready());
+    MS_RETURN_IF_ERROR(submit_more());
+    progress.update(static_cast<int64_t>(num_written_), sampler_.stats().sampled_tokens);
+  }
+  progress.finish(static_cast<int64_t>(num_written_), sampler_.stats().sampled_tokens);
+  return {};
+}
+
+Result<std::vector<SampleRow>> read_rows(const SampleFlags& flags, const ModelSession& session) {
+  const RowContext context = context_of(flags, session);
+  std::vector<SampleRow> rows;
+  MS_RETURN_IF_ERROR(
+      for_each_row(flags.in, [&](std::string_view line, std::string_view where) -> Status {
+        MS_ASSIGN_OR_RETURN(
+            SampleRow row,
+            parse_sample_row(line, where, static_cast<int64_t>(rows.size()), context));
+        rows.push_back(std::move(row));
+        return {};
+      }));
+  return rows;
+}
+
+/// What the parser cannot know: limits of this model and cache.
+Status check_rows(const Sampler& sampler, const std::vector<SampleRow>& rows) {
+  for (const SampleRow& row : rows) {
+    MS_RETURN_IF_ERROR(sampler.check(row.request).with_context(row.where));
+  }
+  return {};
+}
+
+Status sample_file(const SampleFlags& flags) {
+  MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
+  MS_ASSIGN_OR_RETURN(std::vector<SampleRow> rows, read_rows(flags, *session));
+  SamplerOptions options;
+  options.max_batch = static_cast<int32_t>(flags.max_batch);
+  options.max_rows = static_cast<int32_t>(flags.max_rows);
+  options.cache_pages = cache_pages(flags, *session, rows);
+  options.run_seed = static_cast<uint64_t>(flags.seed);
+  options.make_text = session->make_text();
+  MS_ASSIGN_OR_RETURN(const std::unique_ptr<Sampler> sampler,
+                      Sampler::create(session->executor(), session->forward_model(), options));
+  MS_RETURN_IF_ERROR(check_rows(*sampler, rows));
+  std::fprintf(stderr, "sample: %s; %zu rows\n", session->description().c_str(), rows.size());
+  MS_ASSIGN_OR_RETURN(const std::unique_ptr<ResultFile> out,
+                      ResultFile::open(flags.out, flags.resume));
+  SampleJob job(*sampler, std::move(rows), *out);
+  MS_RETURN_IF_ERROR(job.keep(out->kept_rows(), options.run_seed));
+  MS_RETURN_IF_ERROR(job.run());
+  return out->commit();
+}
+
+}  // namespace
+
+int run_sample(const SampleFlags& flags) { return exit_code("sample", sample_file(flags)); }
+
+void add_sample(CommandRegistry& registry) {
+  auto state = std::make_shared<SampleFlags>();
+  Flags& flags = registry.add("sample", "Complete the prompts of a JSONL file",
+                              [state] { return run_sample(*state); });
+  state->model.declare(flags);
+  flags.required_text(
+      "in", &state->in,
+      "JSONL rows with prompt, messages or tokens, and any of max_tokens, temperature, "
+      "top_k, top_p, min_p, seed, n, stop, stop_tokens, ignore_eos, top_logprobs, "
+      "prompt_logprobs, tools, id (-: standard input)");
+  flags.required_text("out", &state->out,
+                      "JSONL results in the order of the rows (-: standard output)");
+  flags.toggle("resume", &state->resume,
+               "keep the rows that an interrupted run left in OUT.partial");
+  flags.integer("max-tokens", &state->max_tokens, 0, "tokens to sample, for rows that do not say");
+  flags.number("temperature", &state->temperature, "0 is greedy; for rows that do not say");
+  flags.integer("top-k", &state->top_k, 0, "0 is off; for rows that do not say");
+  flags.number("top-p", &state->top_p, "1 is off; for rows that do not say");
+  flags.number("min-p", &state->min_p, "0 is off; for rows that do not say");
+  flags.integer("n", &state->n, 1, "samples per prompt, for rows that do not say");
+  flags.texts("stop", &state->stop, "a text that ends the sample, for rows that do not say");
+  flags.integer("seed", &state->seed, 0,
+                "seeds of rows without one are drawn from it and their place");
+  flags.integer("max-batch", &state->max_batch, 1, "sequences that run at once");
+  flags.integer("max-rows", &state->max_rows, 1,
+                "rows of one step: longer prompts are cut into chunks");
+  flags.integer("cache-mb", &state->cache_mb, 1, "memory for keys and values");
+}
+
+}  // namespace mainspring::cli

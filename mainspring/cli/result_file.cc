@@ -1,0 +1,94 @@
+#include "mainspring/cli/result_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "mainspring/io/atomic_file.h"
+#include "mainspring/io/mapped_file.h"
+#include "mainspring/io/system_error.h"
+#include "mainspring/io/write_all.h"
+
+namespace mainspring::cli {
+namespace {
+
+bool is_stream(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bool resume) {
+  std::unique_ptr<ResultFile> file(new ResultFile());
+  file->path_ = path;
+  if (path == "-") {
+    file->fd_ = STDOUT_FILENO;
+    file->owns_fd_ = false;
+    return file;
+  }
+  if (is_directory(path)) return invalid_argument(path + ": is a folder, expected a file");
+  if (is_stream(path)) {
+    file->fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file->fd_ < 0) return system_error("open", path, errno);
+    return file;
+  }
+  file->partial_ = path + ".partial";
+  file->fd_ = ::open(file->partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file->fd_ < 0) return system_error("create", file->partial_, errno);
+  MS_RETURN_IF_ERROR(file->keep_rows());
+  if (!file->kept_rows_.empty() && !resume) {
+    return already_exists(
+        file->partial_ + ": holds " + std::to_string(file->kept_rows_.size()) +
+        " finished rows of an earlier run; --resume continues it, or remove the file");
+  }
+  return file;
+}
+
+/// Reads the whole rows and cuts off what a crash left of another.
+Status ResultFile::keep_rows() {
+  MS_ASSIGN_OR_RETURN(const std::string text, read_text_file(partial_, int64_t{1} << 36));
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    kept_rows_.push_back(text.substr(begin, end - begin));
+  }
+  if (ftruncate(fd_, static_cast<off_t>(begin)) != 0) return system_error("cut", partial_, errno);
+  if (lseek(fd_, 0, SEEK_END) < 0) return system_error("seek", partial_, errno);
+  return {};
+}
+
+ResultFile::~ResultFile() {
+  if (fd_ < 0 || !owns_fd_) return;
+  struct stat info;
+  const bool is_empty = !partial_.empty() && fstat(fd_, &info) == 0 && info.st_size == 0;
+  close(fd_);
+  if (is_empty) std::remove(partial_.c_str());
+}
+
+Status ResultFile::append(std::string_view row) {
+  std::string line(row);
+  line += '\n';
+  return write_all(fd_, line.data(), line.size(), partial_.empty() ? path_ : partial_);
+}
+
+Status ResultFile::commit() {
+  if (partial_.empty()) return {};
+  if (fsync(fd_) != 0) return system_error("sync", partial_, errno);
+  if (std::rename(partial_.c_str(), path_.c_str()) != 0) {
+    return system_error("rename", partial_, errno);
+  }
+  close(fd_);
+  fd_ = -1;
+  return sync_directory(folder_of(path_));
+}
+
+}  // namespace mainspring::cli

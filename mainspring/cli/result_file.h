@@ -1,0 +1,47 @@
+// ResultFile: rows of results, one after another, of which a crash loses none that was written.
+//
+// The one idea: rows go to <path>.partial, each handed to the system when it is written; at the end
+// the file takes its name, so whoever reads <path> sees all rows or the file that was there before.
+// Resuming keeps the whole rows of <path>.partial. A pipe or device (and "-") is written directly.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mainspring/base/status.h"
+
+namespace mainspring::cli {
+
+class ResultFile {
+ public:
+  /// Errors: already exists if <path>.partial holds rows and `resume` is false; the system's.
+  static Result<std::unique_ptr<ResultFile>> open(const std::string& path, bool resume);
+  ~ResultFile();
+  ResultFile(const ResultFile&) = delete;
+  ResultFile& operator=(const ResultFile&) = delete;
+
+  /// Rows found when resuming, without their newlines.
+  const std::vector<std::string>& kept_rows() const { return kept_rows_; }
+  /// Where rows are before commit, for messages.
+  const std::string& partial_path() const { return partial_; }
+
+  /// Appends `row` and a newline. Errors: resource exhausted (disk full); the system's.
+  Status append(std::string_view row);
+  /// Syncs and renames. Errors: the system's; the partial file is left.
+  Status commit();
+
+ private:
+  ResultFile() = default;
+  Status keep_rows();
+
+  std::string path_;
+  std::string partial_;  // empty: written directly
+  int fd_ = -1;
+  bool owns_fd_ = true;
+  std::vector<std::string> kept_rows_;
+};
+
+}  // namespace mainspring::cli

@@ -1,0 +1,84 @@
+#include "mainspring/cli/result_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "mainspring/io/mapped_file.h"
+
+namespace mainspring::cli {
+namespace {
+
+class ResultFileTest : public ::testing::Test {
+ protected:
+  ResultFileTest() {
+    std::string pattern = ::testing::TempDir() + "results-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    path_ = folder_ + "/out.jsonl";
+  }
+  ~ResultFileTest() override { std::filesystem::remove_all(folder_); }
+
+  static std::string read(const std::string& path) { return read_text_file(path).value(); }
+  static void write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+
+  std::string folder_;
+  std::string path_;
+};
+
+TEST_F(ResultFileTest, RowsAppearUnderTheNameAtCommit) {
+  write(path_, "old\n");
+  auto file = ResultFile::open(path_, false);
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  ASSERT_TRUE((*file)->append("{\"a\":1}").ok());
+  ASSERT_TRUE((*file)->append("{\"a\":2}").ok());
+  EXPECT_EQ(read(path_), "old\n");
+  EXPECT_EQ(read(path_ + ".partial"), "{\"a\":1}\n{\"a\":2}\n");
+  ASSERT_TRUE((*file)->commit().ok());
+  EXPECT_EQ(read(path_), "{\"a\":1}\n{\"a\":2}\n");
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".partial"));
+}
+
+TEST_F(ResultFileTest, RowsOfAnInterruptedRunAreNotOverwrittenUnasked) {
+  write(path_ + ".partial", "one\ntwo\n");
+  const auto file = ResultFile::open(path_, false);
+  EXPECT_EQ(file.status().code(), StatusCode::kAlreadyExists);
+  EXPECT_NE(file.status().message().find("holds 2 finished rows"), std::string::npos);
+  EXPECT_EQ(read(path_ + ".partial"), "one\ntwo\n");
+}
+
+TEST_F(ResultFileTest, ResumingKeepsWholeRowsAndDropsABrokenLastOne) {
+  write(path_ + ".partial", "one\ntwo\nthr");
+  auto file = ResultFile::open(path_, true);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ((*file)->kept_rows(), (std::vector<std::string>{"one", "two"}));
+  ASSERT_TRUE((*file)->append("three").ok());
+  ASSERT_TRUE((*file)->commit().ok());
+  EXPECT_EQ(read(path_), "one\ntwo\nthree\n");
+}
+
+TEST_F(ResultFileTest, ARunThatWroteNothingLeavesNothing) {
+  {
+    ASSERT_TRUE(ResultFile::open(path_, false).ok());
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(ResultFileTest, AFolderAndAMissingFolderAreRefused) {
+  EXPECT_EQ(ResultFile::open(folder_, false).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ResultFile::open(folder_ + "/none/out.jsonl", false).status().code(),
+            StatusCode::kNotFound);
+}
+
+TEST_F(ResultFileTest, ADeviceIsWrittenDirectly) {
+  auto file = ResultFile::open("/dev/null", false);
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE((*file)->append("row").ok());
+  EXPECT_TRUE((*file)->commit().ok());
+}
+
+}  // namespace
+}  // namespace mainspring::cli

@@ -1,0 +1,21 @@
+#include "mainspring/cli/row_source.h"
+
+#include "mainspring/data/row_file.h"
+
+namespace mainspring::cli {
+
+Status for_each_row(
+    const std::string& path,
+    const std::function<Status(std::string_view line, std::string_view where)>& use) {
+  const ReadOptions options;
+  Checksum128 unused;
+  MS_ASSIGN_OR_RETURN(const std::shared_ptr<const RowFile> file,
+                      RowFile::open(path == "-" ? "/dev/stdin" : path, options, unused));
+  for (int64_t i = 0; i < file->num_rows(); ++i) {
+    MS_ASSIGN_OR_RETURN(const FileRow row, file->read(i, options));
+    MS_RETURN_IF_ERROR(use(row.text, path + ":" + std::to_string(row.line)));
+  }
+  return {};
+}
+
+}  // namespace mainspring::cli

@@ -1,0 +1,19 @@
+// The rows of a JSONL input: a file, a pipe, or "-" for standard input.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "mainspring/base/status.h"
+
+namespace mainspring::cli {
+
+/// Calls `use(line, where)` for each line that is not blank, in order, `where` being
+/// "<path>:<line>"; stops at its first error. Errors: those of `use`, and of opening and reading
+/// (data/row_file.h).
+Status for_each_row(
+    const std::string& path,
+    const std::function<Status(std::string_view line, std::string_view where)>& use);
+
+}  // namespace mainspring::cli
