@@ -112,9 +112,11 @@ function(ms_test)
     add_test(NAME ${folder}/${A_NAME} COMMAND ${A_NAME} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
     set_tests_properties(${folder}/${A_NAME} PROPERTIES LABELS ${A_LABELS} TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${environment}")
   else()
+    # gtest_discover_tests flattens lists among its PROPERTIES, so the variables come through a launcher.
+    set_property(TARGET ${A_NAME} PROPERTY CROSSCOMPILING_EMULATOR "${CMAKE_COMMAND}" -E env ${environment})
     gtest_discover_tests(${A_NAME} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
       DISCOVERY_TIMEOUT 60 TEST_PREFIX "${folder}/"
-      PROPERTIES LABELS ${A_LABELS} TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${environment}")
+      PROPERTIES LABELS ${A_LABELS} TIMEOUT ${A_TIMEOUT})
   endif()
 endfunction()
 
