@@ -69,15 +69,16 @@ class EngineImpl final : public Engine {
     return trainable->adapter;
   }
 
+  Result<Adapter> adapter(ModelId id) const override;
+
   Result<ModelId> add_lora(const LoraOptions& options) override {
     MS_ASSIGN_OR_RETURN(auto trainable, make_lora(executor_, model_->config, options));
     return add(std::move(trainable));
   }
 
-  Result<ModelId> add_lora_from(const LoraOptions& options, const TensorSet& tensors) override {
-    MS_ASSIGN_OR_RETURN(auto trainable,
-                        make_lora_from(executor_, model_->config, options, tensors));
-    return add(std::move(trainable));
+  Result<ModelId> add_adapter(const Adapter& adapter, uint64_t dropout_seed) override {
+    MS_ASSIGN_OR_RETURN(auto checked, make_adapter_trainable(executor_, model_->config, adapter, dropout_seed));
+    return add(std::move(checked));
   }
 
   Result<ModelId> add_full() override {
@@ -257,6 +258,18 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
   }
   clear_gradients(*t);
   return result;
+}
+
+Result<Adapter> EngineImpl::adapter(ModelId id) const {
+  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  if (t->is_full) return invalid_argument("model " + std::to_string(id) + " is no adapter");
+  Adapter adapter;
+  for (const auto& [module, sizes] : t->adapter.modules) {
+    adapter.modules[module] = {sizes.rank, sizes.scale};
+  }
+  for (const auto& [name, buffer] : t->masters) adapter.tensors[name] = view_of(name, buffer);
+  adapter.dropout = t->adapter.dropout;
+  return adapter;
 }
 
 Result<Engine::State> EngineImpl::state(ModelId id) const {

@@ -20,6 +20,7 @@
 #include "mainspring/batch/datum.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/ir/dtype.h"
+#include "mainspring/models/adapter.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/nn/layers.h"
 #include "mainspring/weights/parameter_set.h"
@@ -90,12 +91,16 @@ class Engine {
   virtual Result<const ParameterSet*> parameters(ModelId id) const = 0;
   /// The adapter's modules as the graph sees them (slot 0). Errors: invalid argument if `id` is no adapter.
   virtual Result<nn::AdapterSpec> adapter_spec(ModelId id) const = 0;
+  /// The adapter's current values, shared with the engine until the next optim_step or load_state.
+  /// Errors: invalid argument if `id` is no adapter.
+  virtual Result<Adapter> adapter(ModelId id) const = 0;
   /// f32(positions, c/2, 2), shared.
   virtual std::shared_ptr<Buffer> rope_table() const = 0;
 
   /// Adds a LoRA adapter, or the full set of weights as f32 masters. Both start with empty gradients.
   virtual Result<ModelId> add_lora(const LoraOptions& options) = 0;
-  virtual Result<ModelId> add_lora_from(const LoraOptions& options, const TensorSet& tensors) = 0;
+  /// An adapter with given values and scales; `dropout_seed` keys its dropout.
+  virtual Result<ModelId> add_adapter(const Adapter& adapter, uint64_t dropout_seed) = 0;
   virtual Result<ModelId> add_full() = 0;
 
   /// Adds the datums' gradients of the summed loss to `id`'s accumulators. Loss: "cross_entropy".

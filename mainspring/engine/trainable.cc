@@ -119,36 +119,17 @@ Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConf
   return trainable;
 }
 
-Result<std::unique_ptr<Trainable>> make_lora_from(Executor& executor, const ModelConfig& config,
-                                                  const LoraOptions& options, const TensorSet& tensors) {
-  MS_ASSIGN_OR_RETURN(const auto known, lora_modules(config, {}));
+Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor, const ModelConfig& config,
+                                                          const Adapter& adapter, uint64_t dropout_seed) {
+  // The checks of names, pairs and shapes are make_adapter's; its uniform scale is not used.
+  MS_RETURN_IF_ERROR(make_adapter(config, adapter.tensors, 1.0f, adapter.dropout).status());
   auto trainable = std::make_unique<Trainable>();
-  nn::AdapterSpec& adapter = trainable->adapter;
-  adapter.dropout = options.dropout;
-  adapter.dropout_seed = options.seed;
-  size_t used = 0;
-  for (const std::string& module : known) {
-    const auto a = tensors.find(module + ".lora_A.weight");
-    const auto b = tensors.find(module + ".lora_B.weight");
-    if (a == tensors.end() && b == tensors.end()) continue;
-    if (a == tensors.end() || b == tensors.end()) {
-      return invalid_argument("adapter: " + module + " has only one of lora_A and lora_B");
-    }
-    const auto [out, in] = linear_shape(config, module);
-    const int64_t rank = a->second.shape.empty() ? 0 : a->second.shape[0];
-    if (a->second.shape != std::vector<int64_t>{rank, in} ||
-        b->second.shape != std::vector<int64_t>{out, rank} || rank < 1) {
-      return invalid_argument("adapter: " + module + ": expected A (r, " + std::to_string(in) +
-                              ") and B (" + std::to_string(out) + ", r)");
-    }
-    adapter.modules.push_back({module, {rank, options.alpha / static_cast<float>(rank)}});
-    used += 2;
+  trainable->adapter.dropout = adapter.dropout;
+  trainable->adapter.dropout_seed = dropout_seed;
+  for (const auto& [module, sizes] : adapter.modules) {
+    trainable->adapter.modules.push_back({module, {sizes.rank, sizes.scale}});
   }
-  if (used != tensors.size() || used == 0) {
-    return invalid_argument("adapter: " + std::to_string(tensors.size() - used) +
-                            " tensors belong to no linear of this model");
-  }
-  trainable->masters = copy_parameters_f32(executor, tensors);
+  trainable->masters = copy_parameters_f32(executor, adapter.tensors);
   add_state(executor, *trainable);
   return trainable;
 }

@@ -38,11 +38,10 @@ struct Trainable {
 Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConfig& config,
                                              const LoraOptions& options);
 
-/// An adapter with given values: "<module>.lora_A.weight", "<module>.lora_B.weight"; ranks come from the
-/// shapes, scale = alpha / rank of the module. Errors: invalid argument for an unknown module, a missing
-/// half or a wrong shape.
-Result<std::unique_ptr<Trainable>> make_lora_from(Executor& executor, const ModelConfig& config,
-                                                  const LoraOptions& options, const TensorSet& tensors);
+/// An adapter with given values, ranks and scales.
+/// Errors: invalid argument for an unknown module, a missing half or a wrong shape.
+Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor, const ModelConfig& config,
+                                                          const Adapter& adapter, uint64_t dropout_seed);
 
 /// f32 masters of every weight of the model.
 Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model);

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "mainspring/exec/cpu/cpu_buffer.h"
@@ -28,11 +29,34 @@ class CpuRowMath final : public RowMath {
   Context context_;
 };
 
+// The best of a few rounds of a product whose operands stay in a core's second-level cache.
+double measure_peak_flops(Context context) {
+  constexpr int64_t kRows = 384;
+  constexpr int64_t kIn = 256;
+  constexpr int64_t kOut = 512;
+  context.compute = DType::kBF16;
+  std::vector<bf16> x(kRows * kIn, to_bf16(0.5f));
+  std::vector<float> w(kOut * kIn, 0.25f);
+  std::vector<bf16> y(kRows * kOut);
+  std::vector<std::byte> packed(packed_forward_bytes(context, kOut, kIn));
+  std::vector<std::byte> scratch(linear_forward_scratch_bytes(context, kRows, kIn));
+  pack_forward(context, {.dtype = DType::kF32, .data = w.data(), .out = kOut, .in = kIn}, packed.data());
+  const LinearOutput output{.weight = {kOut, kIn, packed.data(), nullptr}, .y = y.data()};
+  double best = 0.0;
+  for (int round = 0; round < 20; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    linear_forward(context, kRows, kIn, x.data(), {&output, 1}, nullptr, scratch.data());
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    best = std::max(best, 2.0 * kRows * kIn * kOut / time.count());
+  }
+  return best;
+}
+
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(Isa isa, int num_threads)
       : name_("cpu/" + std::string(isa_name(isa))), pool_(num_threads),
-        context_(make_context(isa, &pool_, DType::kF32)), meter_(std::make_shared<MemoryMeter>()),
+        context_(make_context(isa, pool_, DType::kF32)), meter_(std::make_shared<MemoryMeter>()),
         arena_(std::make_shared<SharedArena>(meter_)), row_math_(context_) {}
 
   std::string_view name() const override { return name_; }
@@ -48,6 +72,10 @@ class CpuExecutor final : public Executor {
     return CpuExecutable::compile(std::move(graph), options, context_, arena_);
   }
   const RowMath& row_math() const override { return row_math_; }
+  double peak_flops() override {
+    if (peak_flops_ == 0.0) peak_flops_ = measure_peak_flops(context_);
+    return peak_flops_;
+  }
   int64_t current_bytes() const override { return meter_->current(); }
   int64_t peak_bytes() const override { return meter_->peak(); }
 
@@ -58,6 +86,7 @@ class CpuExecutor final : public Executor {
   std::shared_ptr<MemoryMeter> meter_;
   std::shared_ptr<SharedArena> arena_;
   CpuRowMath row_math_;
+  double peak_flops_ = 0.0;
 };
 
 // The container's quota in cores, rounded up; a large number where there is none.

@@ -1,0 +1,321 @@
+#include "mainspring/train/recipe.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "mainspring/base/nearest.h"
+#include "mainspring/io/json.h"
+#include "mainspring/io/mapped_file.h"
+#include "mainspring/io/toml.h"
+
+namespace mainspring {
+namespace {
+
+using StringList = std::vector<std::string>;
+using NumberList = std::vector<double>;
+
+// One key: how to read it from a ConfigValue and how to print it.
+struct Key {
+  std::string key;
+  std::string type;
+  std::string meaning;
+  std::function<std::string(const ConfigValue&)> read;  // "" or what was expected
+  std::function<Json()> print;
+};
+
+// The key table, bound to one Recipe.
+class Schema {
+ public:
+  explicit Schema(Recipe& recipe);
+  const std::vector<Key>& keys() const { return keys_; }
+  const Key* find(const std::string& name) const {
+    for (const Key& key : keys_) {
+      if (key.key == name) return &key;
+    }
+    return nullptr;
+  }
+  StringList names() const {
+    StringList names;
+    for (const Key& key : keys_) names.push_back(key.key);
+    return names;
+  }
+
+ private:
+  void integer(std::string key, int64_t& target, int64_t low, std::string meaning);
+  void number(std::string key, double& target, double low, double high, std::string meaning);
+  void text(std::string key, std::string& target, std::string meaning);
+  void choice(std::string key, std::string& target, StringList choices, std::string meaning);
+  void boolean(std::string key, bool& target, std::string meaning);
+  void texts(std::string key, StringList& target, std::string meaning);
+  void numbers(std::string key, NumberList& target, std::string meaning);
+
+  std::vector<Key> keys_;
+};
+
+bool read_number(const ConfigValue& value, double& out) {
+  if (const auto* f = std::get_if<double>(&value.value)) out = *f;
+  else if (const auto* i = std::get_if<int64_t>(&value.value)) out = static_cast<double>(*i);
+  else return false;
+  return true;
+}
+
+std::string plain(double number) {
+  std::string text = std::to_string(number);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (!text.empty() && text.back() == '.') text.pop_back();
+  return text;
+}
+
+void Schema::integer(std::string key, int64_t& target, int64_t low, std::string meaning) {
+  const auto read = [&target, low](const ConfigValue& value) -> std::string {
+    const auto* i = std::get_if<int64_t>(&value.value);
+    if (i == nullptr || *i < low) return "an integer >= " + std::to_string(low);
+    target = *i;
+    return "";
+  };
+  keys_.push_back({std::move(key), "integer", std::move(meaning), read, [&target] { return Json(target); }});
+}
+
+void Schema::number(std::string key, double& target, double low, double high, std::string meaning) {
+  const auto read = [&target, low, high](const ConfigValue& value) -> std::string {
+    double number = 0;
+    if (!read_number(value, number) || !(number >= low && number <= high)) {
+      return high > 1e200 ? "a number >= " + plain(low)
+                          : "a number from " + plain(low) + " to " + plain(high);
+    }
+    target = number;
+    return "";
+  };
+  keys_.push_back({std::move(key), "number", std::move(meaning), read, [&target] { return Json(target); }});
+}
+
+void Schema::text(std::string key, std::string& target, std::string meaning) {
+  const auto read = [&target](const ConfigValue& value) -> std::string {
+    const auto* s = std::get_if<std::string>(&value.value);
+    if (s == nullptr) return "a string";
+    target = *s;
+    return "";
+  };
+  keys_.push_back({std::move(key), "string", std::move(meaning), read, [&target] { return Json(target); }});
+}
+
+void Schema::choice(std::string key, std::string& target, StringList choices, std::string meaning) {
+  std::string list;
+  for (const std::string& c : choices) list += (list.empty() ? "\"" : " | \"") + c + "\"";
+  const auto read = [&target, choices, list](const ConfigValue& value) -> std::string {
+    const auto* s = std::get_if<std::string>(&value.value);
+    if (s == nullptr) return list;
+    if (std::find(choices.begin(), choices.end(), *s) == choices.end()) {
+      return list + " (nearest to \"" + *s + "\" is \"" + nearest_name(*s, choices) + "\")";
+    }
+    target = *s;
+    return "";
+  };
+  keys_.push_back({std::move(key), list, std::move(meaning), read, [&target] { return Json(target); }});
+}
+
+void Schema::boolean(std::string key, bool& target, std::string meaning) {
+  const auto read = [&target](const ConfigValue& value) -> std::string {
+    const auto* b = std::get_if<bool>(&value.value);
+    if (b == nullptr) return "true or false";
+    target = *b;
+    return "";
+  };
+  keys_.push_back({std::move(key), "boolean", std::move(meaning), read, [&target] { return Json(target); }});
+}
+
+// A single string counts as a list of one.
+void Schema::texts(std::string key, StringList& target, std::string meaning) {
+  const auto read = [&target](const ConfigValue& value) -> std::string {
+    StringList items;
+    if (const auto* s = std::get_if<std::string>(&value.value)) {
+      items.push_back(*s);
+    } else if (const auto* list = std::get_if<ConfigList>(&value.value)) {
+      for (const ConfigValue& item : *list) {
+        const auto* s = std::get_if<std::string>(&item.value);
+        if (s == nullptr) return "a list of strings";
+        items.push_back(*s);
+      }
+    } else {
+      return "a list of strings";
+    }
+    target = std::move(items);
+    return "";
+  };
+  keys_.push_back({std::move(key), "list of strings", std::move(meaning), read, [&target] { return Json(target); }});
+}
+
+void Schema::numbers(std::string key, NumberList& target, std::string meaning) {
+  const auto read = [&target](const ConfigValue& value) -> std::string {
+    NumberList items;
+    const auto* list = std::get_if<ConfigList>(&value.value);
+    if (list == nullptr) return "a list of numbers > 0";
+    for (const ConfigValue& item : *list) {
+      double number = 0;
+      if (!read_number(item, number) || !(number > 0)) return "a list of numbers > 0";
+      items.push_back(number);
+    }
+    target = std::move(items);
+    return "";
+  };
+  keys_.push_back({std::move(key), "list of numbers", std::move(meaning), read, [&target] { return Json(target); }});
+}
+
+constexpr double kAny = 1e300;
+
+Schema::Schema(Recipe& r) {
+  const auto seed = [&r](const ConfigValue& value) -> std::string {
+    const auto* i = std::get_if<int64_t>(&value.value);
+    if (i == nullptr || *i < 0) return "an integer >= 0";
+    r.seed = static_cast<uint64_t>(*i);
+    return "";
+  };
+  keys_.push_back({"seed", "integer", "of the data order, adapter initialisation, dropout and samples", seed,
+                   [&r] { return Json(r.seed); }});
+  text("title", r.title, "of the report; the recipe file's name if empty");
+  text("model.path", r.model.path, "Hugging Face folder or .gguf file");
+  choice("model.dtype", r.model.dtype, {"bf16", "f32"}, "compute dtype; masters and moments are f32");
+  choice("model.quantise", r.model.quantise, {"", "q4_0", "q4_1", "q8_0", "nf4"},
+         "store the frozen base's linears quantised (QLoRA); empty: as in the file");
+  texts("data.files", r.data.files, "JSONL files of training rows");
+  numbers("data.weights", r.data.weights, "share of samples per file; empty: by number of rows");
+  choice("data.format", r.data.format, {"auto", "chat", "completion", "tokens", "text"}, "what a row is");
+  choice("data.loss_on", r.data.loss_on, {"assistant", "all"}, "which tokens are learned");
+  integer("data.max_tokens", r.data.max_tokens, 2, "longer rows are left out and counted");
+  boolean("data.shuffle", r.data.shuffle, "draw rows in a keyed order, else in file order");
+  number("data.held_out", r.data.held_out, 0, 0.9, "fraction of rows kept for evaluation");
+  texts("data.eval_files", r.data.eval_files, "evaluation rows of their own");
+  number("data.stall_timeout_s", r.data.stall_timeout_s, 0.01, kAny, "seconds after which a silent file is named");
+  choice("tune.mode", r.tune.mode, {"lora", "full"}, "what learns: an adapter or all weights");
+  integer("tune.rank", r.tune.rank, 1, "LoRA rank");
+  number("tune.alpha", r.tune.alpha, 0, kAny, "LoRA alpha; the branch is scaled by alpha / rank");
+  number("tune.dropout", r.tune.dropout, 0, 0.99, "LoRA dropout");
+  texts("tune.targets", r.tune.targets, "linears with an adapter; empty: all seven");
+  integer("train.steps", r.train.steps, 1, "optimizer steps");
+  integer("train.batch_size", r.train.batch_size, 1, "sequences per optimizer step");
+  integer("train.batch_tokens", r.train.batch_tokens, 0, "at least so many tokens per step instead; 0: off");
+  integer("train.micro_batch_rows", r.train.micro_batch_rows, 0, "rows that pass the model at once; 0: from memory");
+  choice("train.recompute", r.train.recompute, {"none", "selective", "full"}, "activations computed again in the backward pass");
+  number("train.max_grad_norm", r.train.max_grad_norm, 0, kAny, "global norm that gradients are clipped to; 0: off");
+  integer("train.max_bad_steps", r.train.max_bad_steps, 1, "non-finite steps in a row before the run stops");
+  integer("train.eval_every", r.train.eval_every, 0, "steps between evaluations; 0: first and last only");
+  integer("train.eval_rows", r.train.eval_rows, 1, "held-out rows evaluated at most");
+  texts("train.sample_prompts", r.train.sample_prompts, "user turns answered at each evaluation");
+  integer("train.sample_tokens", r.train.sample_tokens, 1, "longest answer");
+  texts("train.disabled_passes", r.train.disabled_passes, "graph passes switched off; changes no bit");
+  number("optim.lr", r.optim.lr, 0, kAny, "peak learning rate");
+  number("optim.beta1", r.optim.beta1, 0, 0.9999999, "AdamW");
+  number("optim.beta2", r.optim.beta2, 0, 0.9999999, "AdamW");
+  number("optim.eps", r.optim.eps, 0, kAny, "AdamW");
+  number("optim.weight_decay", r.optim.weight_decay, 0, kAny, "AdamW, decoupled");
+  choice("optim.schedule", r.optim.schedule, {"constant", "linear", "cosine", "wsd"}, "of the learning rate");
+  integer("optim.warmup_steps", r.optim.warmup_steps, 0, "linear rise from zero");
+  integer("optim.decay_steps", r.optim.decay_steps, 0, "wsd: length of the final fall");
+  number("optim.final_ratio", r.optim.final_ratio, 0, 1, "last rate as a fraction of the peak");
+  integer("checkpoint.every", r.checkpoint.every, 0, "steps between checkpoints; 0: the last step only");
+  integer("checkpoint.keep_last", r.checkpoint.keep_last, 1, "newest checkpoints kept");
+  integer("checkpoint.keep_best", r.checkpoint.keep_best, 0, "checkpoints with the best evaluation kept besides");
+}
+
+using Origins = std::map<std::string, std::string>;
+
+Status apply(const Schema& schema, const std::string& name, const ConfigValue& value, Origins& origins) {
+  const Key* key = schema.find(name);
+  if (key == nullptr) {
+    return invalid_argument(value.where() + ": unknown key \"" + name + "\", nearest is \"" +
+                            nearest_name(name, schema.names()) + "\"");
+  }
+  if (const std::string expected = key->read(value); !expected.empty()) {
+    return invalid_argument(value.where() + ": " + name + ": expected " + expected + ", got " +
+                            std::string(value.type_name()));
+  }
+  origins[name] = value.where();
+  return {};
+}
+
+Status apply_table(const Schema& schema, const ConfigTable& table, const std::string& prefix,
+                   Origins& origins) {
+  for (const auto& [name, value] : table) {
+    if (value.is_table()) {
+      MS_RETURN_IF_ERROR(
+          apply_table(schema, std::get<ConfigTable>(value.value), prefix + name + ".", origins));
+    } else {
+      MS_RETURN_IF_ERROR(apply(schema, prefix + name, value, origins));
+    }
+  }
+  return {};
+}
+
+Status apply_set(const Schema& schema, const std::string& set, Origins& origins) {
+  const size_t equals = set.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return invalid_argument("--set " + set + ": expected key=value");
+  }
+  const std::string name = set.substr(0, equals);
+  return apply(schema, name, parse_toml_value_or_string(set.substr(equals + 1), "--set " + name), origins);
+}
+
+Status check_model(const Recipe& r) {
+  if (r.model.path.empty()) return invalid_argument("model.path is missing: a Hugging Face folder or a .gguf file");
+  if (!r.model.quantise.empty() && r.tune.mode == "full") {
+    return invalid_argument("model.quantise = \"" + r.model.quantise +
+                            "\" needs a frozen base: set tune.mode = \"lora\"");
+  }
+  return {};
+}
+
+Status check_combinations(const Recipe& r) {
+  MS_RETURN_IF_ERROR(check_model(r));
+  if (r.data.files.empty()) return invalid_argument("data.files is missing: at least one JSONL file");
+  if (!r.data.weights.empty() && r.data.weights.size() != r.data.files.size()) {
+    return invalid_argument("data.weights: expected one per file (" + std::to_string(r.data.files.size()) +
+                            "), got " + std::to_string(r.data.weights.size()));
+  }
+  if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
+    return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
+  }
+  if (r.optim.schedule == "wsd" && r.optim.decay_steps == 0) {
+    return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
+  }
+  if (r.optim.warmup_steps + r.optim.decay_steps > r.train.steps) {
+    return invalid_argument("optim.warmup_steps + optim.decay_steps: expected at most train.steps (" +
+                            std::to_string(r.train.steps) + ")");
+  }
+  if (r.tune.mode == "full" && r.tune.dropout > 0) {
+    return invalid_argument("tune.dropout belongs to LoRA: with tune.mode = \"full\" it must be 0");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<RecipeKey> recipe_keys() {
+  Recipe defaults;
+  const Schema schema(defaults);
+  std::vector<RecipeKey> rows;
+  for (const Key& key : schema.keys()) rows.push_back({key.key, key.type, key.print().dump(), key.meaning});
+  return rows;
+}
+
+Result<Recipe> load_recipe(const std::string& path, const std::vector<std::string>& sets) {
+  Recipe recipe;
+  const Schema schema(recipe);
+  Origins origins;
+  MS_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
+  MS_ASSIGN_OR_RETURN(const ConfigTable table, parse_toml(file->text(), path));
+  MS_RETURN_IF_ERROR(apply_table(schema, table, "", origins));
+  for (const std::string& set : sets) MS_RETURN_IF_ERROR(apply_set(schema, set, origins));
+  MS_RETURN_IF_ERROR(check_combinations(recipe).with_context(path));
+  if (recipe.title.empty()) recipe.title = std::filesystem::path(path).stem().string();
+  for (const Key& key : schema.keys()) {
+    const auto origin = origins.find(key.key);
+    recipe.values.push_back(
+        {key.key, key.print().dump(), origin == origins.end() ? "default" : origin->second});
+  }
+  return recipe;
+}
+
+}  // namespace mainspring

@@ -1,0 +1,123 @@
+#include "mainspring/train/setup.h"
+
+#include "mainspring/models/names.h"
+#include "mainspring/weights/quantise.h"
+
+namespace mainspring {
+namespace {
+
+Result<RecomputePolicy> parse_recompute(const std::string& name) {
+  if (name == "none") return RecomputePolicy::kNone;
+  if (name == "selective") return RecomputePolicy::kSelective;
+  if (name == "full") return RecomputePolicy::kFull;
+  return invalid_argument("train.recompute: no policy named " + name);
+}
+
+DType quantised_dtype(const std::string& name) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kNF4}) {
+    if (dtype_name(dtype) == name) return dtype;
+  }
+  return DType::kF32;
+}
+
+bool is_linear_weight(const std::string& name) {
+  for (const std::string& linear : linear_names()) {
+    if (name.ends_with(linear + ".weight")) return true;
+  }
+  return false;
+}
+
+Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
+  if (recipe.tune.mode == "full") return engine.add_full();
+  return engine.add_lora({.rank = recipe.tune.rank,
+                          .alpha = static_cast<float>(recipe.tune.alpha),
+                          .dropout = static_cast<float>(recipe.tune.dropout),
+                          .targets = recipe.tune.targets,
+                          .seed = recipe.seed});
+}
+
+Result<std::vector<Datum>> load_eval_rows(const Recipe& recipe, const TrainSetup& setup) {
+  DataLoader::HeldOut held_out;
+  if (!recipe.data.eval_files.empty()) {
+    MS_ASSIGN_OR_RETURN(held_out, read_rows(recipe.data.eval_files, setup.encoder, recipe.train.eval_rows,
+                                            recipe.data.stall_timeout_s));
+  } else if (recipe.data.held_out > 0) {
+    MS_ASSIGN_OR_RETURN(held_out, setup.data->held_out(recipe.train.eval_rows));
+  }
+  return std::move(held_out.datums);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recipe) {
+  MS_ASSIGN_OR_RETURN(auto model, load_model(recipe.model.path));
+  if (recipe.model.quantise.empty()) return model;
+  auto quantised = std::make_shared<LoadedModel>(*model);
+  const DType dtype = quantised_dtype(recipe.model.quantise);
+  for (auto& [name, tensor] : quantised->weights) {
+    if (!is_linear_weight(name)) continue;
+    MS_ASSIGN_OR_RETURN(tensor, quantise(tensor, dtype));
+  }
+  return std::shared_ptr<const LoadedModel>(std::move(quantised));
+}
+
+DataOptions data_options(const Recipe& recipe) {
+  DataOptions options;
+  for (size_t i = 0; i < recipe.data.files.size(); ++i) {
+    options.sources.push_back({.name = "",
+                               .files = {recipe.data.files[i]},
+                               .weight = recipe.data.weights.empty() ? 0.0 : recipe.data.weights[i]});
+  }
+  // Without weights the files are one list: cutting it into files changes nothing.
+  if (recipe.data.weights.empty()) options.sources = {{.name = "", .files = recipe.data.files, .weight = 0.0}};
+  options.seed = recipe.seed;
+  options.shuffle = recipe.data.shuffle;
+  options.held_out_fraction = recipe.data.held_out;
+  options.stall_timeout_s = recipe.data.stall_timeout_s;
+  return options;
+}
+
+Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe, const ModelText& text) {
+  RowEncoderOptions options;
+  MS_ASSIGN_OR_RETURN(options.format, row_format_from_name(recipe.data.format));
+  MS_ASSIGN_OR_RETURN(options.loss_on, loss_on_from_name(recipe.data.loss_on));
+  options.max_tokens = recipe.data.max_tokens;
+  if (text.tokenizer == nullptr && recipe.data.format != "tokens") {
+    return invalid_argument(recipe.model.path + ": no tokenizer, so only data.format = \"tokens\" can be read");
+  }
+  return std::make_shared<const RowEncoder>(text.tokenizer, text.chat_template, options);
+}
+
+Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
+  TrainSetup setup;
+  MS_ASSIGN_OR_RETURN(setup.model, load_recipe_model(recipe));
+  MS_ASSIGN_OR_RETURN(setup.text, make_model_text(*setup.model));
+  MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));
+  MS_ASSIGN_OR_RETURN(setup.data, DataLoader::open(data_options(recipe), setup.encoder));
+  MS_ASSIGN_OR_RETURN(setup.eval_rows, load_eval_rows(recipe, setup));
+  EngineOptions options{.compute = recipe.model.dtype == "f32" ? DType::kF32 : DType::kBF16,
+                        .max_micro_batch_rows = recipe.train.micro_batch_rows,
+                        .max_sequence_tokens = recipe.data.max_tokens,
+                        .passes = {.disabled = recipe.train.disabled_passes},
+                        .transient_packs = !recipe.model.quantise.empty()};
+  if (options.max_sequence_tokens > setup.model->config.context_length) {
+    return invalid_argument("data.max_tokens: expected at most the model's context of " +
+                            std::to_string(setup.model->config.context_length) + ", got " +
+                            std::to_string(options.max_sequence_tokens));
+  }
+  MS_ASSIGN_OR_RETURN(options.passes.recompute, parse_recompute(recipe.train.recompute));
+  MS_ASSIGN_OR_RETURN(setup.engine, Engine::create(setup.model, executor, options));
+  MS_ASSIGN_OR_RETURN(setup.id, add_trainable(recipe, *setup.engine));
+  MS_ASSIGN_OR_RETURN(setup.schedule.kind, parse_schedule(recipe.optim.schedule));
+  setup.schedule.warmup_steps = recipe.optim.warmup_steps;
+  setup.schedule.total_steps = recipe.train.steps;
+  setup.schedule.decay_steps = recipe.optim.decay_steps;
+  setup.schedule.final_ratio = recipe.optim.final_ratio;
+  return setup;
+}
+
+float learning_rate(const Recipe& recipe, const Schedule& schedule, int64_t step) {
+  return static_cast<float>(recipe.optim.lr * schedule_factor(schedule, step));
+}
+
+}  // namespace mainspring

@@ -1,0 +1,39 @@
+// Setup: from a recipe to an engine, data and a model to train, all checked before any work.
+#pragma once
+
+#include <memory>
+
+#include "mainspring/data/data_loader.h"
+#include "mainspring/engine/engine.h"
+#include "mainspring/models/model_text.h"
+#include "mainspring/optim/schedule.h"
+#include "mainspring/train/recipe.h"
+
+namespace mainspring {
+
+struct TrainSetup {
+  std::shared_ptr<const LoadedModel> model;
+  ModelText text;
+  std::shared_ptr<const RowEncoder> encoder;
+  std::unique_ptr<DataLoader> data;
+  std::vector<Datum> eval_rows;
+  std::unique_ptr<Engine> engine;
+  ModelId id = kBaseModel;
+  Schedule schedule;
+};
+
+/// The base model of a recipe: loaded, and its linears quantised if model.quantise says so.
+Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recipe);
+
+/// The loader's options as the recipe states them.
+DataOptions data_options(const Recipe& recipe);
+
+Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe, const ModelText& text);
+
+/// Errors: those of every part, each with the recipe's key where one is to blame.
+Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor);
+
+/// Rate of `step` (from 0).
+float learning_rate(const Recipe& recipe, const Schedule& schedule, int64_t step);
+
+}  // namespace mainspring

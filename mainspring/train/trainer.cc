@@ -1,0 +1,349 @@
+#include "mainspring/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "mainspring/ckpt/writer.h"
+#include "mainspring/io/atomic_file.h"
+#include "mainspring/io/json.h"
+#include "mainspring/run/progress.h"
+#include "mainspring/run/run_folder.h"
+#include "mainspring/train/answers.h"
+#include "mainspring/train/checkpointing.h"
+#include "mainspring/train/flops.h"
+#include "mainspring/train/setup.h"
+
+namespace mainspring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// One run: what is set up once, and the loop over steps.
+class Run {
+ public:
+  Run(const Recipe& recipe, Executor& executor, const TrainOptions& options)
+      : recipe_(recipe), executor_(executor), options_(options) {}
+
+  Result<TrainResult> go();
+
+ private:
+  Status open();
+  Status resume();
+  Status write_info();
+  std::string plan_text() const;
+  Result<std::vector<Datum>> next_batch();
+  Status step();
+  Status after_bad_step(const std::vector<Datum>& datums, const std::string& cause);
+  void record_step(const ForwardBackwardResult& result, const OptimStepResult& update, double data_s,
+                   double pass_s, double update_s);
+  Status evaluate();
+  Status save();
+  Status report_saves();
+  Status finish(const std::string& state);
+  void say(const std::string& text) const {
+    if (options_.say) options_.say(text);
+  }
+  bool should_stop() const { return options_.stop != nullptr && options_.stop->load(); }
+  bool is_due(int64_t every) const {
+    return step_ == recipe_.train.steps || (every > 0 && step_ % every == 0);
+  }
+
+  const Recipe& recipe_;
+  Executor& executor_;
+  const TrainOptions& options_;
+  TrainSetup setup_;
+  std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::unique_ptr<Progress> progress_;
+  FlopsModel flops_;
+  int64_t step_ = 0;  // steps done
+  int64_t saved_step_ = -1;
+  int64_t bad_in_a_row_ = 0;
+  bool save_awaits_loss_ = false;
+  std::optional<double> expected_loss_;  // of the first step after a resume
+  std::optional<double> last_eval_;
+  TrainResult result_;
+};
+
+Result<TrainResult> Run::go() {
+  MS_RETURN_IF_ERROR(open());
+  if (options_.dry_run) {
+    say(plan_text());
+    return result_;
+  }
+  if (step_ == 0) MS_RETURN_IF_ERROR(evaluate());
+  while (step_ < recipe_.train.steps && !should_stop()) {
+    const Status status = step();
+    if (!status.ok()) {
+      if (const Status s = finish("failed"); !s.ok()) say(s.to_string());
+      return status;
+    }
+  }
+  result_.stopped = step_ < recipe_.train.steps;
+  if (saved_step_ != step_ && step_ > 0) MS_RETURN_IF_ERROR(save());
+  MS_RETURN_IF_ERROR(finish(result_.stopped ? "stopped" : "finished"));
+  result_.steps_done = step_;
+  return result_;
+}
+
+// Everything that can refuse does so here, before the folder is touched.
+Status Run::open() {
+  MS_ASSIGN_OR_RETURN(setup_, set_up(recipe_, executor_));
+  result_.first_eval_loss = result_.last_eval_loss = std::numeric_limits<double>::quiet_NaN();
+  flops_ = FlopsModel::of(setup_.model->config, recipe_.tune.mode == "full", executor_);
+  if (options_.dry_run) return {};
+  MS_ASSIGN_OR_RETURN(folder_, RunFolder::open({.dir = options_.run_dir, .resume = options_.resume}));
+  writer_ = std::make_unique<CheckpointWriter>(
+      CheckpointWriterOptions{.checkpoints_dir = folder_->checkpoints_dir(),
+                              .keep_last = recipe_.checkpoint.keep_last,
+                              .keep_best = recipe_.checkpoint.keep_best});
+  if (options_.resume) MS_RETURN_IF_ERROR(resume());
+  MS_RETURN_IF_ERROR(write_info());
+  say(plan_text());
+  for (const SourceReport& report : setup_.data->report()) say(describe(report));
+  progress_ = std::make_unique<Progress>(
+      ProgressOptions{.total_steps = recipe_.train.steps, .first_step = step_});
+  return folder_->append_event({.kind = options_.resume ? "resume" : "start",
+                                .step = step_,
+                                .message = options_.resume ? "resumed at step " + std::to_string(step_)
+                                                           : "started",
+                                .fields = {}});
+}
+
+Status Run::resume() {
+  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest, load_newest_checkpoint(folder_->checkpoints_dir()));
+  for (const std::string& rejected : newest.rejected) {
+    say("checkpoint not used: " + rejected);
+    MS_RETURN_IF_ERROR(folder_->append_event({.kind = "warning", .step = 0, .message = "checkpoint not used: " + rejected, .fields = {}}));
+  }
+  if (!newest.checkpoint.has_value()) {
+    say("no checkpoint yet: starting at step 0");
+    return folder_->truncate_after_step(0);
+  }
+  const Checkpoint& checkpoint = *newest.checkpoint;
+  if (checkpoint.state.seed != recipe_.seed) {
+    return failed_precondition(checkpoint.path + ": was made with seed " +
+                               std::to_string(checkpoint.state.seed) + ", the recipe says " +
+                               std::to_string(recipe_.seed));
+  }
+  MS_RETURN_IF_ERROR(restore_engine(*setup_.engine, setup_.id, checkpoint));
+  MS_RETURN_IF_ERROR(setup_.data->restore(checkpoint.state.data));
+  step_ = checkpoint.state.step;
+  saved_step_ = step_;
+  expected_loss_ = checkpoint.next_loss_sum;
+  last_eval_ = checkpoint.state.eval_loss;
+  say("resuming from " + checkpoint.path);
+  return folder_->truncate_after_step(step_);
+}
+
+Status Run::write_info() {
+  RunInfo info{.title = recipe_.title,
+               .recipe = recipe_.values,
+               .versions = {{"mainspring", "0.1.0"}, {"compiler", __VERSION__}},
+               .seeds = {{"seed", recipe_.seed}},
+               .facts = options_.facts,
+               .total_steps = recipe_.train.steps};
+  info.facts["model"] = setup_.model->path;
+  info.facts["executor"] = std::string(executor_.name());
+  info.facts["threads"] = std::to_string(executor_.num_threads());
+  info.facts["parameters"] = std::to_string(setup_.model->num_parameters);
+  return folder_->write_info(info);
+}
+
+std::string Run::plan_text() const {
+  const ModelConfig& config = setup_.model->config;
+  return setup_.model->path + ": " + config.family + ", " +
+         format_count(static_cast<double>(setup_.model->num_parameters)) + " parameters; " +
+         recipe_.tune.mode + ", " + recipe_.model.dtype + ", " + std::string(executor_.name()) + ", " +
+         std::to_string(executor_.num_threads()) + " threads; " +
+         std::to_string(setup_.data->num_rows()) + " rows, " + std::to_string(setup_.eval_rows.size()) +
+         " held out; " + std::to_string(recipe_.train.steps) + " steps of " +
+         std::to_string(recipe_.train.batch_size) + " sequences in micro-batches of at most " +
+         std::to_string(setup_.engine->options().max_micro_batch_rows) + " rows";
+}
+
+Result<std::vector<Datum>> Run::next_batch() {
+  if (recipe_.train.batch_tokens == 0) return setup_.data->next(recipe_.train.batch_size);
+  std::vector<Datum> datums;
+  int64_t tokens = 0;
+  while (tokens < recipe_.train.batch_tokens) {
+    MS_ASSIGN_OR_RETURN(std::vector<Datum> one, setup_.data->next(1));
+    tokens += static_cast<int64_t>(one[0].tokens.size());
+    datums.push_back(std::move(one[0]));
+  }
+  return datums;
+}
+
+Status Run::step() {
+  const auto start = Clock::now();
+  MS_ASSIGN_OR_RETURN(const std::vector<Datum> datums, next_batch());
+  const double data_s = seconds_since(start);
+  const auto pass_start = Clock::now();
+  MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
+                      setup_.engine->forward_backward(setup_.id, datums, "cross_entropy"));
+  const double pass_s = seconds_since(pass_start);
+  if (save_awaits_loss_) {
+    writer_->note_next_loss(result.loss_sum);
+    save_awaits_loss_ = false;
+  }
+  if (expected_loss_.has_value() && *expected_loss_ != result.loss_sum) {
+    return data_loss("resumed at step " + std::to_string(step_) + ": the next loss is " +
+                     std::to_string(result.loss_sum) + " but was " + std::to_string(*expected_loss_) +
+                     " before: the data, the program or the machine has changed");
+  }
+  expected_loss_.reset();
+  const auto update_start = Clock::now();
+  writer_->wait_before_mutation();
+  MS_RETURN_IF_ERROR(report_saves());
+  OptimStepResult update{.grad_norm = std::numeric_limits<double>::quiet_NaN(), .applied = false};
+  if (result.finite) {
+    MS_ASSIGN_OR_RETURN(
+        update, setup_.engine->optim_step(
+                    setup_.id, {.lr = learning_rate(recipe_, setup_.schedule, step_),
+                                .beta1 = static_cast<float>(recipe_.optim.beta1),
+                                .beta2 = static_cast<float>(recipe_.optim.beta2),
+                                .eps = static_cast<float>(recipe_.optim.eps),
+                                .weight_decay = static_cast<float>(recipe_.optim.weight_decay),
+                                .max_grad_norm = static_cast<float>(recipe_.train.max_grad_norm),
+                                .normaliser = result.weight_sum}));
+  } else {
+    setup_.engine->zero_grad(setup_.id);
+  }
+  ++step_;
+  record_step(result, update, data_s, pass_s, seconds_since(update_start));
+  if (!update.applied) {
+    MS_RETURN_IF_ERROR(after_bad_step(datums, result.finite ? "the gradient is not finite" : "the loss is not finite"));
+  } else {
+    bad_in_a_row_ = 0;
+  }
+  if (is_due(recipe_.train.eval_every)) MS_RETURN_IF_ERROR(evaluate());
+  if (is_due(recipe_.checkpoint.every)) MS_RETURN_IF_ERROR(save());
+  return {};
+}
+
+// The batch is kept as token rows, so that it can be looked at and run again.
+Status Run::after_bad_step(const std::vector<Datum>& datums, const std::string& cause) {
+  ++bad_in_a_row_;
+  std::string lines;
+  for (const Datum& datum : datums) {
+    Json row;
+    row["sample_index"] = datum.sample_index;
+    row["epoch"] = datum.epoch;
+    row["tokens"] = datum.tokens;
+    row["targets"] = datum.targets;
+    row["weights"] = datum.weights;
+    lines += row.dump() + "\n";
+  }
+  const std::string path = folder_->dir() + "/bad_batches/step-" + std::to_string(step_) + ".jsonl";
+  std::filesystem::create_directories(folder_->dir() + "/bad_batches");
+  MS_RETURN_IF_ERROR(write_file_atomically(path, lines));
+  const std::string message = "step " + std::to_string(step_) + " not applied: " + cause + "; batch kept in " + path;
+  progress_->message(message);
+  MS_RETURN_IF_ERROR(folder_->append_event({.kind = "warning", .step = step_, .message = message, .fields = {}}));
+  if (bad_in_a_row_ < recipe_.train.max_bad_steps) return {};
+  return failed_precondition(std::to_string(bad_in_a_row_) + " steps in a row were not applied (last cause: " +
+                             cause + "); lower optim.lr or look at " + path);
+}
+
+void Run::record_step(const ForwardBackwardResult& result, const OptimStepResult& update, double data_s,
+                      double pass_s, double update_s) {
+  const double total_s = data_s + pass_s + update_s;
+  StepMetrics metrics{.step = step_,
+                      .loss = result.loss_sum / result.weight_sum,
+                      .loss_sum = result.loss_sum,
+                      .token_count = result.weight_sum,
+                      .lr = static_cast<double>(learning_rate(recipe_, setup_.schedule, step_ - 1)),
+                      .grad_norm = update.grad_norm,
+                      .tokens_per_s = static_cast<double>(result.num_tokens) / total_s,
+                      .mfu = flops_.per_token * static_cast<double>(result.num_tokens) / total_s / flops_.peak,
+                      .mfu_peak_flops = flops_.peak,
+                      .mfu_formula = flops_.formula,
+                      .seconds = {{"data", data_s}, {"forward_backward", pass_s}, {"optim_step", update_s}},
+                      .peak_bytes = setup_.engine->peak_bytes(),
+                      .applied = update.applied,
+                      .more = {{"micro_batches", static_cast<double>(result.num_micro_batches)}}};
+  progress_->step(metrics);
+  if (const Status status = folder_->append_metrics(metrics); !status.ok()) {
+    progress_->message("metrics not written: " + status.to_string());
+  }
+}
+
+Status Run::evaluate() {
+  if (!setup_.eval_rows.empty()) {
+    MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
+                        setup_.engine->forward(setup_.id, setup_.eval_rows, "cross_entropy"));
+    const double loss = result.loss_sum / result.weight_sum;
+    if (std::isnan(result_.first_eval_loss)) result_.first_eval_loss = loss;
+    result_.last_eval_loss = loss;
+    last_eval_ = loss;
+    const EvalMetrics metrics{.step = step_, .loss = loss, .loss_sum = result.loss_sum, .token_count = result.weight_sum};
+    progress_->eval(metrics);
+    MS_RETURN_IF_ERROR(folder_->append_eval(metrics));
+  }
+  MS_ASSIGN_OR_RETURN(const auto samples,
+                      answer_prompts(*setup_.engine, setup_.id, setup_.text,
+                                     {.prompts = recipe_.train.sample_prompts,
+                                      .max_tokens = recipe_.train.sample_tokens,
+                                      .step = step_}));
+  for (const RunSample& sample : samples) {
+    MS_RETURN_IF_ERROR(folder_->append_sample(sample));
+    progress_->message("  " + sample.pieces[0].text + "  -> " + sample.pieces[1].text);
+  }
+  return {};
+}
+
+Status Run::save() {
+  TrainState state{.step = step_,
+                   .seed = recipe_.seed,
+                   .data = setup_.data->state(),
+                   .extra = {},
+                   .eval_loss = last_eval_};
+  MS_ASSIGN_OR_RETURN(CheckpointContent content,
+                      checkpoint_content(*setup_.engine, setup_.id, std::move(state)));
+  MS_RETURN_IF_ERROR(writer_->start(std::move(content)));
+  saved_step_ = step_;
+  save_awaits_loss_ = true;
+  return {};
+}
+
+// A failed save is shown and written down; training goes on with the older checkpoints intact.
+Status Run::report_saves() {
+  for (const SaveReport& report : writer_->take_reports()) {
+    RunEvent event{.kind = "checkpoint", .step = report.step, .message = report.path, .fields = {{"digest", report.digest}}};
+    if (report.status.ok()) {
+      result_.newest_checkpoint = report.path;
+    } else {
+      event = {.kind = "warning",
+               .step = report.step,
+               .message = "save of step " + std::to_string(report.step) + " failed: " + report.status.to_string(),
+               .fields = {}};
+      progress_->message(event.message);
+    }
+    MS_RETURN_IF_ERROR(folder_->append_event(event));
+  }
+  return {};
+}
+
+Status Run::finish(const std::string& state) {
+  const Status saved = writer_->wait();
+  MS_RETURN_IF_ERROR(report_saves());
+  progress_->finish();
+  MS_RETURN_IF_ERROR(folder_->append_event({.kind = "stop", .step = step_, .message = state, .fields = {}}));
+  MS_RETURN_IF_ERROR(folder_->write_report(state));
+  result_.report = folder_->dir() + "/report.html";
+  return state == "failed" ? Status() : saved.with_context("the last save failed");
+}
+
+}  // namespace
+
+Result<TrainResult> run_training(const Recipe& recipe, Executor& executor, const TrainOptions& options) {
+  return Run(recipe, executor, options).go();
+}
+
+}  // namespace mainspring
