@@ -115,6 +115,14 @@ class EngineImpl final : public Engine {
   Status load_state(ModelId id, const State& state) override;
   Result<TensorSet> gradients(ModelId id) const override;
 
+  Result<PlanReport> plan(ModelId id, std::string_view loss_name) override {
+    MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(loss_name));
+    const Work work{id, {}};
+    MS_ASSIGN_OR_RETURN(const Program::Key key, key_of({&work, 1}, loss, true));
+    MS_ASSIGN_OR_RETURN(Program * program, programs_->get(key, options_.max_micro_batch_rows));
+    return program->report();
+  }
+
   int64_t current_bytes() const override { return executor_.current_bytes(); }
   int64_t peak_bytes() const override { return executor_.peak_bytes(); }
 

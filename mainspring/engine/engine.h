@@ -136,6 +136,9 @@ class Engine {
   /// f32 gradients accumulated so far, by parameter name (tests and custom optimizers). Tied uses added.
   virtual Result<TensorSet> gradients(ModelId id) const = 0;
 
+  /// The plan of a full micro-batch of `id` with gradients, made if it is not there yet.
+  virtual Result<PlanReport> plan(ModelId id, std::string_view loss) = 0;
+
   /// Bytes held now and the peak since creation (weights, optimizer state, gradients, arena).
   virtual int64_t current_bytes() const = 0;
   virtual int64_t peak_bytes() const = 0;

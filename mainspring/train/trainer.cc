@@ -49,7 +49,7 @@ class Run {
   void say(const std::string& text) const {
     if (options_.say) options_.say(text);
   }
-  bool should_stop() const { return options_.stop != nullptr && options_.stop->load(); }
+  bool should_stop() const { return options_.should_stop && options_.should_stop(); }
   bool is_due(int64_t every) const {
     return step_ == recipe_.train.steps || (every > 0 && step_ % every == 0);
   }

@@ -5,9 +5,9 @@
 // needs to continue is in the checkpoint, so a killed run resumes with the same bits.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,8 +21,8 @@ struct TrainOptions {
   std::string run_dir;
   bool resume = false;
   bool dry_run = false;  // checks everything, prints the plan, trains nothing
-  /// Set by a signal handler: the step in progress ends, is saved, and the run returns.
-  const std::atomic<bool>* stop = nullptr;
+  /// Asked between steps (a signal came): the step in progress ends, is saved, and the run returns.
+  std::function<bool()> should_stop;
   std::map<std::string, std::string> facts;  // for run.json: isa, compiler, ...
   /// Lines for the person at the terminal.
   std::function<void(const std::string&)> say;
@@ -30,7 +30,7 @@ struct TrainOptions {
 
 struct TrainResult {
   int64_t steps_done = 0;
-  bool stopped = false;       // by options.stop
+  bool stopped = false;       // by options.should_stop
   double first_eval_loss = 0; // per learned token; NaN without held-out rows
   double last_eval_loss = 0;
   std::string newest_checkpoint;
