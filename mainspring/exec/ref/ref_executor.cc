@@ -1,8 +1,10 @@
 #include "mainspring/exec/ref/ref_executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
+#include "mainspring/base/check.h"
 #include "mainspring/exec/ref/interpreter.h"
 #include "mainspring/exec/ref/op.h"
 #include "mainspring/exec/ref/ref_buffer.h"
@@ -73,6 +75,21 @@ Result<std::unique_ptr<Executable>> RefExecutor::compile(Graph graph,
                                                          const CompileOptions& options) {
   MS_ASSIGN_OR_RETURN(auto executable, compile_ref(std::move(graph), options));
   return std::unique_ptr<Executable>(std::move(executable));
+}
+
+double RefExecutor::peak_flops() {
+  constexpr size_t kSide = 64;
+  const std::vector<double> a(kSide * kSide, 1.0), b(kSide * kSide, 0.5);
+  std::vector<double> c(kSide * kSide);
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < kSide; ++i) {
+    for (size_t j = 0; j < kSide; ++j) {
+      for (size_t k = 0; k < kSide; ++k) c[i * kSide + j] += a[i * kSide + k] * b[j * kSide + k];
+    }
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  MS_CHECK(c[0] == kSide * 0.5, "the timed product is wrong");  // and keeps it from being left out
+  return 2.0 * kSide * kSide * kSide / std::max(elapsed.count(), 1e-9);
 }
 
 const RowMath& RefExecutor::row_math() const { return *row_math_; }

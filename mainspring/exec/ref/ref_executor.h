@@ -43,6 +43,8 @@ class RefExecutor final : public Executor {
   Result<std::unique_ptr<Executable>> compile(Graph graph, const CompileOptions& options) override;
   Result<std::unique_ptr<RefExecutable>> compile_ref(Graph graph, const CompileOptions& options);
   const RowMath& row_math() const override;
+  /// Of a plain triple loop in f64.
+  double peak_flops() override;
   int64_t current_bytes() const override;
   int64_t peak_bytes() const override;
 

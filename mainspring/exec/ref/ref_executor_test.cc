@@ -74,6 +74,8 @@ TEST(RefExecutorTest, BytesOfBuffersAreCounted) {
   EXPECT_EQ(executor.peak_bytes(), 32);
 }
 
+TEST(RefExecutorTest, PeakFlopsIsMeasured) { EXPECT_GT(RefExecutor().peak_flops(), 1e6); }
+
 TEST(RefExecutorTest, RowMathIsLogSumExp) {
   const RefExecutor executor;
   const float logits[] = {0, 0};
