@@ -4,10 +4,12 @@
   python convert_gguf.py MODEL.gguf OUT_FOLDER
 
 transformers dequantises while it loads, but then calls the result quantised and will not save it: the tensors are moved into a fresh model.
+It also does not know the pre-tokenizer "smollm" and would leave out its first part, which cuts every digit off: that is mended here.
 """
 import os, sys
 
 import torch
+from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 
@@ -23,7 +25,9 @@ def main():
     model.load_state_dict({name: t.float() for name, t in loaded.state_dict().items()}, strict=True)
     model.tie_weights()
     model.to(torch.bfloat16).save_pretrained(out)
-    AutoTokenizer.from_pretrained(**source).save_pretrained(out)
+    tokenizer = AutoTokenizer.from_pretrained(**source)
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer.save_pretrained(out)
     print(sum(p.numel() for p in model.parameters()), "parameters in", out)
 
 

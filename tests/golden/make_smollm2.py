@@ -2,7 +2,7 @@
 """Golden values of the real SmolLM2-135M-Instruct, by transformers (and peft) in torch.
 
   python make_smollm2.py greedy   SMOLLM2_FOLDER [OUT_DIR]
-  python make_smollm2.py logprobs SMOLLM2_FOLDER CONVERSATIONS.jsonl [OUT_DIR]
+  python make_smollm2.py logprobs SMOLLM2_FOLDER CONVERSATIONS.jsonl [OUT_DIR] [--work DIR: keeps finished sequences there and goes on from them]
   python make_smollm2.py parity   SMOLLM2_FOLDER CONVERSATIONS.jsonl [OUT_DIR] [--only full|full_clip|lora|lora_clip]
 
 SMOLLM2_FOLDER is made by convert_gguf.py: the GGUF's Q4_1 and Q8_0 blocks dequantised and rounded to bf16, which "f32" below widens again
@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import golden_common as G
 
-THREADS = 2
+THREADS = 1  # no barrier to wait at on a busy machine; the values differ by f32 rounding only
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 PROMPTS = [
     [dict(role="user", content="What is the capital of France?")],
@@ -87,7 +87,24 @@ def summary(d, f, q):
                 max_abs_logprob=delta.abs().max().item(), k3=(delta.exp() - 1 - delta).mean().item())
 
 
-def logprobs(folder, data, out):
+def sequence_distances(f32, bf16, ids, with_autocast):
+    """Of one sequence: f32 logits, and the distances of torch's kinds of bf16 from them."""
+    targets = torch.tensor(ids[1:])
+    ids = torch.tensor(ids)[None]
+    with torch.no_grad():
+        a = f32(input_ids=ids, use_cache=False).logits[0, :-1]
+        h = bf16.model(input_ids=ids, use_cache=False).last_hidden_state[0, :-1]
+        b = bf16.lm_head(h).float()
+        c = torch.nn.functional.linear(h.float(), bf16.lm_head.weight.float())  # the stricter peer: its logits are not rounded
+        result = dict(bf16=distance(a, b, targets), bf16_f32_head=distance(a, c, targets))
+        if with_autocast:
+            with torch.autocast("cpu", torch.bfloat16):
+                d = f32(input_ids=ids, use_cache=False).logits[0, :-1].float()
+            result["autocast"] = distance(a, d, targets)
+    return a.log_softmax(-1), targets, result
+
+
+def logprobs(folder, data, out, work):
     tok = AutoTokenizer.from_pretrained(folder)
     stream = []
     for messages in conversations(data):
@@ -96,30 +113,30 @@ def logprobs(folder, data, out):
     assert len(stream) >= n * length, len(stream)
     sequences = [stream[i * length:(i + 1) * length] for i in range(n)]
     f32, bf16 = load(folder), load(folder, torch.bfloat16)
-    wide = load(folder, torch.bfloat16)  # bf16 up to the last hidden state, the head in f32: the stricter peer, its logits are not rounded
-    rows, top, parts = [], [], []
-    for s in sequences:
-        ids = torch.tensor(s)[None]
-        with torch.no_grad():
-            a = f32(input_ids=ids, use_cache=False).logits[0, :-1]
-            b = bf16(input_ids=ids, use_cache=False).logits[0, :-1].float()
-            h = wide.model(input_ids=ids, use_cache=False).last_hidden_state[0, :-1]
-            c = torch.nn.functional.linear(h.float(), wide.lm_head.weight.float())
-            with torch.autocast("cpu", torch.bfloat16):
-                d = f32(input_ids=ids, use_cache=False).logits[0, :-1].float()
-        t = torch.tensor(s[1:])
-        kb, fa, fb = distance(a, b, t)
-        kc, _, fc = distance(a, c, t)
-        kd, _, fd = distance(a, d, t)
-        parts.append((kb, fa, fb, kc, fc, kd, fd))
-        rows.append(dict(tokens=s, logprobs_f32=[digits(x) for x in a.log_softmax(-1).gather(1, t[:, None])[:, 0].tolist()],
-                         logprobs_bf16=[digits(x) for x in fb.tolist()], kl_bf16=[digits(x, 5) for x in kb.tolist()]))
-        for p in range(7, length - 1, 16):  # 32 positions of each sequence
-            v, i = a[p].log_softmax(-1).topk(64)
-            top.append(dict(sequence=len(rows) - 1, position=p, ids=i.tolist(), logprobs=[digits(x, 8) for x in v.tolist()]))
-        print(len(rows), kb.mean().item(), kc.mean().item(), kd.mean().item(), flush=True)
-    kb, fa, fb, kc, fc, kd, fd = (torch.cat(x) for x in zip(*parts))
-    result = dict(scored_tokens=len(fa), mean_logprob_f32=fa.mean().item(), bf16=summary(kb, fa, fb), bf16_f32_head=summary(kc, fa, fc), autocast=summary(kd, fa, fd))
+    rows, top, parts = [], [], {}
+    for i, s in enumerate(sequences):
+        kept = os.path.join(work, f"{i}.pt") if work else None
+        if kept and os.path.exists(kept):
+            row, some, result = torch.load(kept)
+        else:
+            a, t, result = sequence_distances(f32, bf16, s, i < 2)
+            kb, _, fb = result["bf16"]
+            row = dict(tokens=s, logprobs_f32=[digits(x) for x in a.gather(1, t[:, None])[:, 0].tolist()],
+                       logprobs_bf16=[digits(x) for x in fb.tolist()], kl_bf16=[digits(x, 5) for x in kb.tolist()])
+            some = []
+            for p in range(7, length - 1, 16):  # 32 positions of each sequence
+                v, k = a[p].topk(64)
+                some.append(dict(sequence=i, position=p, ids=k.tolist(), logprobs=[digits(x, 8) for x in v.tolist()]))
+            if kept:
+                torch.save((row, some, result), kept)
+        rows.append(row)
+        top += some
+        for name, x in result.items():
+            parts.setdefault(name, []).append(x)
+        print(i, {name: float(x[0].mean()) for name, x in result.items()}, flush=True)
+    joined = {name: [torch.cat(x) for x in zip(*part)] for name, part in parts.items()}
+    result = dict(scored_tokens=len(joined["bf16"][1]), mean_logprob_f32=joined["bf16"][1].mean().item(),
+                  **{name: dict(tokens=len(x[0]), **summary(*x)) for name, x in joined.items()})
     print(json.dumps(result, indent=1))
     path = os.path.join(out, "logprobs_4096.json")
     with open(path, "w", encoding="utf-8", newline="\n") as f:
@@ -255,16 +272,21 @@ def parity(folder, data, out, only):
 
 
 def main():
-    args = [x for x in sys.argv[1:] if not x.startswith("--")]
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
-    if only:
-        args.remove(only)
+    args, options = [], {}
+    for x in sys.argv[1:]:
+        if x.startswith("--"):
+            options[x] = None
+        elif options and list(options.values())[-1] is None:
+            options[list(options)[-1]] = x
+        else:
+            args.append(x)
     verb, folder, data = args[0], args[1], args[2:]
     needs = 0 if verb == "greedy" else 1
     out = data[needs] if len(data) > needs else os.path.join(os.path.dirname(os.path.abspath(__file__)), "smollm2")
     os.makedirs(out, exist_ok=True)
     torch.set_num_threads(THREADS)
-    dict(greedy=lambda: greedy(folder, out), logprobs=lambda: logprobs(folder, data[0], out), parity=lambda: parity(folder, data[0], out, only))[verb]()
+    dict(greedy=lambda: greedy(folder, out), logprobs=lambda: logprobs(folder, data[0], out, options.get("--work")),
+         parity=lambda: parity(folder, data[0], out, options.get("--only")))[verb]()
 
 
 if __name__ == "__main__":
