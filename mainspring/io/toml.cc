@@ -1,10 +1,56 @@
 #include "mainspring/io/toml.h"
 
+#include <algorithm>
+
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
 namespace mainspring {
 namespace {
+
+// toml++ bounds the nesting of values but not of dotted keys, and destroys tables recursively.
+constexpr int kMaxDots = 64;
+
+/// The index after the string that starts at `at`; counts its lines.
+size_t skip_string(std::string_view text, size_t at, int64_t& line) {
+  const char quote = text[at];
+  const bool is_long = text.substr(at, 3) == std::string(3, quote);
+  const std::string mark(is_long ? 3 : 1, quote);
+  at += mark.size();
+  while (at < text.size() && text.substr(at, mark.size()) != mark) {
+    if (quote == '"' && text[at] == '\\') ++at;
+    if (at < text.size() && text[at] == '\n') {
+      if (!is_long) return at;  // an unfinished string: the parser will say so
+      ++line;
+    }
+    ++at;
+  }
+  return at + mark.size();
+}
+
+/// The line of a key of more than kMaxDots dots; 0 if there is none. Outside strings and comments
+/// dots stand only in keys and, one at a time, in numbers; a key ends at a line's end, "=", ",",
+/// "{" or "]".
+int64_t line_of_deep_key(std::string_view text) {
+  int64_t line = 1;
+  int dots = 0;
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      i = skip_string(text, i, line);
+      continue;
+    }
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+      continue;
+    }
+    if (c == '.' && ++dots > kMaxDots) return line;
+    if (c == '\n' || c == '=' || c == ',' || c == '{' || c == ']') dots = 0;
+    if (c == '\n') ++line;
+    ++i;
+  }
+  return 0;
+}
 
 Result<ConfigValue> convert(const toml::node& node, const std::string& source);
 
@@ -22,6 +68,10 @@ Result<ConfigTable> convert_table(const toml::table& table, const std::string& s
     MS_ASSIGN_OR_RETURN(ConfigValue value, convert(node, source));
     result.emplace_back(std::string(key.str()), std::move(value));
   }
+  // toml++ sorts by name; a reader's messages should follow the file.
+  std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.line, a.second.column) < std::pair(b.second.line, b.second.column);
+  });
   return result;
 }
 
@@ -64,6 +114,10 @@ std::string_view ConfigValue::type_name() const {
 }
 
 Result<ConfigTable> parse_toml(std::string_view text, const std::string& source) {
+  if (const int64_t line = line_of_deep_key(text); line != 0) {
+    return invalid_argument(source + ":" + std::to_string(line) + ": a key of more than " +
+                            std::to_string(kMaxDots) + " dots");
+  }
   try {
     return convert_table(toml::parse(text, source), source);
   } catch (const toml::parse_error& error) {
