@@ -1,0 +1,17 @@
+// mainspring <verb>: the table of commands.
+#include "mainspring/cli/cmd_chat.h"
+#include "mainspring/cli/cmd_doctor.h"
+#include "mainspring/cli/cmd_export.h"
+#include "mainspring/cli/cmd_inspect.h"
+#include "mainspring/cli/cmd_logprobs.h"
+#include "mainspring/cli/cmd_sample.h"
+#include "mainspring/cli/cmd_train.h"
+#include "mainspring/cli/cmd_verify.h"
+#include "mainspring/cli/program.h"
+
+int main(int argc, char** argv) {
+  using namespace mainspring::cli;
+  return run_program(argc, argv,
+                     {add_train, add_sample, add_chat, add_logprobs, add_inspect, add_export, add_doctor,
+                      add_verify});
+}
