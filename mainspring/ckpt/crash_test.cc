@@ -32,7 +32,7 @@ class CheckpointCrashTest : public CheckpointTest {
   bool save_with_fault(Fault fault, int64_t at) {
     std::filesystem::remove_all(dir_);
     {
-      CheckpointWriter writer(options(nullptr));
+      CheckpointWriter writer(options(&sound_));
       EXPECT_TRUE(writer.start(content_of(1)).ok());
       EXPECT_TRUE(writer.wait().ok());
     }
@@ -62,12 +62,14 @@ class CheckpointCrashTest : public CheckpointTest {
       EXPECT_EQ(step, 2) << "success was reported";
     }
     // The next save works and leaves nothing of the failed one.
-    CheckpointWriter writer(options(nullptr));
+    CheckpointWriter writer(options(&sound_));
     EXPECT_TRUE(writer.start(content_of(3)).ok());
     EXPECT_TRUE(writer.wait().ok());
     EXPECT_EQ(names(), (std::vector<std::string>{"step-000003"})) << "after a fault at call " << at;
     return ops.num_calls <= at;
   }
+
+  FaultyFileOps sound_;  // without a fault
 
   void stop_at_every_call(Fault fault) {
     int64_t at = 0;

@@ -120,7 +120,9 @@ int64_t checkpoint_step(std::string_view name) {
   int64_t step = -1;
   const char* end = name.data() + name.size();
   const auto [stopped, error] = std::from_chars(name.data() + 5, end, step);
-  return error == std::errc() && stopped == end && checkpoint_name(step) == name ? step : -1;
+  const bool is_name =
+      error == std::errc() && stopped == end && step >= 0 && checkpoint_name(step) == name;
+  return is_name ? step : -1;
 }
 
 std::string logical_digest(const TrainState& state, const std::vector<CheckpointTensor>& tensors) {

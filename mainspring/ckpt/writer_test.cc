@@ -135,7 +135,7 @@ TEST_F(CheckpointWriterTest, TheNewestAndTheBestAreKept) {
     ASSERT_TRUE(save(writer, std::move(content)).ok());
   }
   EXPECT_EQ(names(), (Names{"step-000002", "step-000004", "step-000005"}));
-  EXPECT_EQ(writer.take_reports()[3].removed, (Names{dir_ + "/step-000003"}));
+  EXPECT_EQ(writer.take_reports()[4].removed, (Names{dir_ + "/step-000003"}));
 }
 
 TEST_F(CheckpointWriterTest, ACorruptCheckpointOfTheSameOrALaterStepIsReplaced) {

@@ -89,8 +89,7 @@
   function change(from, to) {
     if (!isNumber(from) || !isNumber(to)) return [];
     const delta = to - from;
-    return [(delta <= 0 ? "▼ " : "▲ ") + Math.abs(delta).toFixed(3) + " since " + from.toFixed(3),
-      delta < 0 ? "good" : ""];
+    return [(delta <= 0 ? "▼" : "▲") + " from " + from.toFixed(3), delta < 0 ? "good" : ""];
   }
   tile("Training loss", fixed(last.loss, 4), ...(last.step > 1 ? change(data.first_loss, last.loss) : []));
   if (data.evals.length) {
@@ -98,13 +97,14 @@
     tile("Held-out loss", fixed(values[values.length - 1], 4),
         ...(values.length > 1 ? change(values[0], values[values.length - 1]) : ["at step " + data.evals[0][0]]));
   }
-  tile("Tokens per second", short(last.tokens_per_s), short(data.learned_tokens) + " learned so far");
+  tile("Tokens per second", short(last.tokens_per_s), short(data.learned_tokens) + " learned");
   if (last.mfu > 0) {
-    tile("Of the hardware's peak", (100 * last.mfu).toFixed(1) + "%",
+    tile("Share of peak", (100 * last.mfu).toFixed(1) + "%",
         last.mfu_peak_flops > 0 ? "peak " + short(last.mfu_peak_flops) + "FLOP/s" : "");
   }
   tile("Gradient norm", short(last.grad_norm),
-      data.steps_not_applied ? data.steps_not_applied + " steps not applied" : "", data.steps_not_applied ? "bad" : "");
+      data.steps_not_applied ? data.steps_not_applied + (data.steps_not_applied === 1 ? " step" : " steps") + " not applied" : "",
+      data.steps_not_applied ? "bad" : "");
   tile("Learning rate", short(last.lr), "");
   if (last.peak_bytes > 0) tile("Peak memory", bytes(last.peak_bytes), "");
 
@@ -364,13 +364,13 @@
     return box;
   }
   const tabs = {
-    generated: ["Answers", "What the model writes when asked; its own words are ", "written by the model"],
-    train: ["Training rows", "Rows as the model sees them; what is learned is ", "coloured"],
+    generated: ["Answers", "written by the model", " after a prompt; dotted: it was surprised (log-probability below -3)."],
+    train: ["Training rows", "learned", " tokens of rows as the model sees them; the rest is only read."],
   };
   function showSamples(kind) {
     memory.set("tab", kind);
     for (const button of $("sample-tabs").children) button.setAttribute("aria-selected", String(button.dataset.kind === kind));
-    $("sample-hint").replaceChildren(tabs[kind][1], make("span", "swatch", tabs[kind][2]), ".");
+    $("sample-hint").replaceChildren(make("span", "swatch", tabs[kind][1]), tabs[kind][2]);
     const groups = new Map();
     for (const sample of data.samples) {
       if ((sample.kind === "generated" ? "generated" : "train") !== kind) continue;
@@ -384,10 +384,18 @@
       summary.append(make("b", "", title || "sample"), make("span", "", steps.length > 1
         ? "steps " + steps.join(", ") : "step " + steps[0]));
       details.append(summary);
-      for (const sample of list) {
-        if (list.length > 1) details.append(make("p", "gen", "step " + sample.step));
-        details.append(tokens(sample.pieces));
+      const add = (box, sample) => {
+        if (list.length > 1) box.append(make("p", "gen", "step " + sample.step));
+        box.append(tokens(sample.pieces));
+      };
+      add(details, list[0]);  // before and after side by side, what lies between on request
+      if (list.length > 2) {
+        const between = make("details", "between");
+        between.append(make("summary", "", list.length === 3 ? "1 more between" : list.length - 2 + " more between"));
+        list.slice(1, -1).forEach((sample) => add(between, sample));
+        details.append(between);
       }
+      if (list.length > 1) add(details, list[list.length - 1]);
       boxes.push(details);
     });
     if (kind === "train") boxes.reverse();  // newest first
