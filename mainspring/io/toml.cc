@@ -2,6 +2,17 @@
 
 #include <algorithm>
 
+// toml++ 3.3 asserts on some malformed keys, and with NDEBUG assumes that they cannot be: here they
+// throw.
+namespace mainspring {
+namespace {
+struct TomlAssertion {};
+[[noreturn]] void toml_assertion_failed() { throw TomlAssertion(); }
+}  // namespace
+}  // namespace mainspring
+#undef NDEBUG
+#define TOML_ASSERT(condition) \
+  ((condition) ? static_cast<void>(0) : ::mainspring::toml_assertion_failed())
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
@@ -120,6 +131,8 @@ Result<ConfigTable> parse_toml(std::string_view text, const std::string& source)
   }
   try {
     return convert_table(toml::parse(text, source), source);
+  } catch (const TomlAssertion&) {
+    return invalid_argument(source + ": not valid TOML (a malformed key)");
   } catch (const toml::parse_error& error) {
     const auto& begin = error.source().begin;
     return invalid_argument(source + ":" + std::to_string(begin.line) + ":" +
