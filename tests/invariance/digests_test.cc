@@ -85,7 +85,8 @@ std::string sample_digest(Engine& engine, ModelId adapter) {
     requests.push_back(std::move(request));
   }
   std::vector<uint32_t> all;
-  for (const auto& samples : sampler->run(requests).value()) {
+  const auto results = sampler->run(requests).value();
+  for (const auto& samples : results) {
     for (size_t t = 0; t < samples[0].tokens.size(); ++t) {
       all.push_back(static_cast<uint32_t>(samples[0].tokens[t]));
       all.push_back(std::bit_cast<uint32_t>(samples[0].logprobs[t]));
