@@ -82,7 +82,7 @@ struct LinearOutput {
   const void* bias = nullptr;  // (out) compute dtype, or null
   void* y = nullptr;           // (rows, out): compute dtype, or f32 if y_f32
   bool y_f32 = false;
-  std::span<const LoraUp> adapters;
+  std::span<const LoraUp> adapters = {};
 };
 
 /// y_i = round(((x W_i^T) + bias_i) + sum over the row's slot of u B^T) for every output i.
