@@ -39,6 +39,14 @@ struct Bf16 {
     }
   }
   static MS_INLINE F16 round(F16 x) { return round_bf16(x); }
+  /// Moves values into a left operand; they are the dtype's own, so nothing is rounded.
+  static MS_INLINE void move_left(Left* p, const Value* values, int n) {
+#if defined(MS_PAIR_LEFT)
+    for (int i = 0; i < 16; ++i) p[i] = i < n ? values[i] : Value{0};
+#else
+    mainspring::cpu::MS_ISA_NAMESPACE::store(p, load_n(values, n));
+#endif
+  }
   /// Rounds into a left operand.
   static MS_INLINE void store_left(Left* p, F16 x) {
 #if defined(MS_PAIR_LEFT)
@@ -66,6 +74,9 @@ struct F32 {
     mainspring::cpu::MS_ISA_NAMESPACE::store_n(p, x, n);
   }
   static MS_INLINE F16 round(F16 x) { return x; }
+  static MS_INLINE void move_left(Left* p, const Value* values, int n) {
+    mainspring::cpu::MS_ISA_NAMESPACE::store(p, load_n(values, n));
+  }
   static MS_INLINE void store_left(Left* p, F16 x) {
     mainspring::cpu::MS_ISA_NAMESPACE::store(p, x);
   }

@@ -38,12 +38,13 @@ MS_INLINE F16 exp_core(F16 x) {
 /// e^x for x <= 88 (the softmax's use): zero below kExpLow. exp(0) is exactly 1.
 MS_INLINE F16 exp_low(F16 x) { return select(lt(x, broadcast(kExpLow)), zero(), exp_core(x)); }
 
-/// e^x for any x: zero below kExpLow, infinity above kExpHigh, NaN for NaN.
-MS_INLINE F16 exp(F16 x) {
-  F16 y = exp_low(x);
-  y = select(lt(broadcast(kExpHigh), x), from_bits(iset(0x7f800000)), y);
-  return select(is_nan(x), x, y);
+/// e^x for any x but NaN (where it is anything): zero below kExpLow, infinity above kExpHigh.
+MS_INLINE F16 exp_not_nan(F16 x) {
+  return select(lt(broadcast(kExpHigh), x), from_bits(iset(0x7f800000)), exp_low(x));
 }
+
+/// e^x for any x, NaN for NaN.
+MS_INLINE F16 exp(F16 x) { return select(is_nan(x), x, exp_not_nan(x)); }
 
 /// Natural logarithm: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt 2), log(1 + f) = f - f^2/2 +
 /// f^3 q(f).
@@ -74,15 +75,12 @@ MS_INLINE F16 log(F16 x) {
   return select(is_nan(x), x, y);
 }
 
-/// 1 / (1 + e^-x).
-MS_INLINE F16 sigmoid(F16 x) { return div(broadcast(1.0f), add(broadcast(1.0f), exp(neg(x)))); }
+/// x / (1 + e^-x): NaN for NaN through the numerator.
+MS_INLINE F16 silu(F16 x) { return div(x, add(broadcast(1.0f), exp_not_nan(neg(x)))); }
 
-/// x / (1 + e^-x).
-MS_INLINE F16 silu(F16 x) { return div(x, add(broadcast(1.0f), exp(neg(x)))); }
-
-/// Derivative of silu: s (1 + x (1 - s)) with s = sigmoid(x).
+/// Derivative of silu: s (1 + x (1 - s)) with s = 1 / (1 + e^-x); NaN for NaN through the bracket.
 MS_INLINE F16 silu_derivative(F16 x) {
-  const F16 s = sigmoid(x);
+  const F16 s = div(broadcast(1.0f), add(broadcast(1.0f), exp_not_nan(neg(x))));
   return mul(s, fma(x, sub(broadcast(1.0f), s), broadcast(1.0f)));
 }
 

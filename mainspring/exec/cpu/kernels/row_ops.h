@@ -108,6 +108,9 @@ void rope_row(int64_t heads, int64_t c, const float* cos_sin, bool inverse, cons
   }
 }
 
+/// An inlined loop body is compiled twice, once with n = 16 known.
+#define MS_INLINE_LAMBDA __attribute__((always_inline))
+
 /// Calls f(i, n) for each run of up to 16 of the elements [begin, end).
 template <class F>
 MS_INLINE void each_vector(int64_t begin, int64_t end, F f) {
@@ -118,7 +121,7 @@ MS_INLINE void each_vector(int64_t begin, int64_t end, F f) {
 
 template <class M>
 void silu_mul_values(int64_t n, const void* gate, const void* up, void* y) {
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     const F16 s = M::round(silu(M::load_n(M::in(gate) + i, count)));
     M::store_n(M::out(y) + i, mul(s, M::load_n(M::in(up) + i, count)), count);
   });
@@ -127,7 +130,7 @@ void silu_mul_values(int64_t n, const void* gate, const void* up, void* y) {
 template <class M>
 void silu_mul_grad_values(int64_t n, const void* gate, const void* up, const void* dy, void* dgate,
                           void* dup) {
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     const F16 g = M::load_n(M::in(gate) + i, count);
     const F16 d = M::load_n(M::in(dy) + i, count);
     const F16 s = M::round(silu(g));
@@ -139,14 +142,14 @@ void silu_mul_grad_values(int64_t n, const void* gate, const void* up, const voi
 
 template <class M>
 void silu_values(int64_t n, const void* x, void* y) {
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     M::store_n(M::out(y) + i, silu(M::load_n(M::in(x) + i, count)), count);
   });
 }
 
 template <class M>
 void silu_grad_values(int64_t n, const void* x, const void* dy, void* dx) {
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     const F16 derivative = silu_derivative(M::load_n(M::in(x) + i, count));
     M::store_n(M::out(dx) + i, mul(M::load_n(M::in(dy) + i, count), derivative), count);
   });
@@ -154,7 +157,7 @@ void silu_grad_values(int64_t n, const void* x, const void* dy, void* dx) {
 
 template <class M>
 void multiply_values(int64_t n, const void* a, const void* b, void* y) {
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     const F16 product = mul(M::load_n(M::in(a) + i, count), M::load_n(M::in(b) + i, count));
     M::store_n(M::out(y) + i, product, count);
   });
@@ -164,7 +167,7 @@ void multiply_values(int64_t n, const void* a, const void* b, void* y) {
 template <class M>
 void add_many_values(int64_t begin, int64_t end, const void* const* terms, int64_t num_terms,
                      void* y) {
-  each_vector(begin, end, [=](int64_t i, int count) {
+  each_vector(begin, end, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     F16 total = M::load_n(M::in(terms[0]) + i, count);
     for (int64_t t = 1; t < num_terms; ++t) {
       total = add(total, M::load_n(M::in(terms[t]) + i, count));

@@ -2,17 +2,21 @@
 #pragma once
 
 #include "mainspring/exec/cpu/kernels/rows_table.h"
-// (the texts below need the table's types and each other, in this order)
+
+// Each text needs those above it; the order is not alphabetical.
+
 #include "mainspring/exec/cpu/kernels/math.h"
-// (math.h is for row_ops.h and the attention texts)
+
 #include "mainspring/exec/cpu/kernels/element.h"
-// (element.h is for everything below)
+
 #include "mainspring/exec/cpu/kernels/tile.h"
-// (tile.h is for the attention texts)
+
 #include "mainspring/exec/cpu/kernels/attention_forward.h"
-// (attention_forward.h is for attention_backward.h)
+
 #include "mainspring/exec/cpu/kernels/attention_backward.h"
+
 #include "mainspring/exec/cpu/kernels/row_ops.h"
+
 #include "mainspring/exec/cpu/kernels/vocabulary_ops.h"
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {

@@ -7,7 +7,9 @@
 // 32 registers.
 #pragma once
 
-#if defined(__clang__)
+#if defined(MS_ISA_SCALAR)
+#define MS_UNROLL  // 16 lanes are a loop there already
+#elif defined(__clang__)
 #define MS_UNROLL _Pragma("unroll")
 #else
 #define MS_UNROLL _Pragma("GCC unroll 8")
@@ -57,76 +59,95 @@ struct Product {
   const float* factors;  // Start::kScale: one per row
 };
 
-template <class M, Left kLeft, class L>
-MS_INLINE float left_value(const L* left, ptrdiff_t stride, int row, int k) {
+/// Where a fold stands: both operands at its next step. Copied out of Product so that they stay in
+/// registers.
+template <class M, class L>
+struct Cursor {
+  const L* left;
+  ptrdiff_t left_stride;
+  const typename M::Lane* right;
+  ptrdiff_t panel_stride;
+};
+
+/// Element `k` of the cursor's step in output row `row`.
+template <Left kLeft, class M, class L>
+MS_INLINE float left_value(const Cursor<M, L>& at, int row, int k) {
   if constexpr (kLeft == Left::kRows) {
-    return left[row * stride + k];
+    return at.left[row * at.left_stride + k];
   } else {
-    return left[static_cast<ptrdiff_t>(k) * kBlock + row];
+    return at.left[k * kBlock + row];
   }
 }
 
-template <class M, Left kLeft, int kRows, int kPanels, class L>
-MS_INLINE void fold_step(F16 (&acc)[kRows][kPanels], const Product<M, L>& p,
-                         const typename M::Lane* right, int step) {
+#if defined(MS_PAIR_LEFT)
+template <Left kLeft, class M, class L>
+MS_INLINE uint32_t left_pair(const Cursor<M, L>& at, int row) {
+  uint32_t pair;
+  if constexpr (kLeft == Left::kRows) {
+    __builtin_memcpy(&pair, at.left + row * at.left_stride, sizeof(pair));
+  } else {
+    pair = at.left[row];
+  }
+  return pair;
+}
+#endif
+
+/// acc += element k of the left operand's rows times b.
+template <Left kLeft, int kRows, int kPanels, class M, class L>
+MS_INLINE void fold_element(F16 (&acc)[kRows][kPanels], const Cursor<M, L>& at, int k,
+                            const F16 (&b)[kPanels]) {
+  MS_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const F16 a = broadcast(left_value<kLeft>(at, r, k));
+    MS_UNROLL
+    for (int v = 0; v < kPanels; ++v) acc[r][v] = fma(a, b[v], acc[r][v]);
+  }
+}
+
+template <Left kLeft, int kRows, int kPanels, class M, class L>
+MS_INLINE void fold_step(F16 (&acc)[kRows][kPanels], const Cursor<M, L>& at) {
   if constexpr (M::kStep == 1) {
     F16 b[kPanels];
     MS_UNROLL
-    for (int v = 0; v < kPanels; ++v) b[v] = load(right + v * p.panel_stride + step * 16);
-    MS_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const F16 a = broadcast(left_value<M, kLeft>(p.left, p.left_stride, r, step));
-      MS_UNROLL
-      for (int v = 0; v < kPanels; ++v) acc[r][v] = fma(a, b[v], acc[r][v]);
-    }
+    for (int v = 0; v < kPanels; ++v) b[v] = load(at.right + v * at.panel_stride);
+    fold_element<kLeft>(acc, at, 0, b);
   } else {
 #if defined(MS_PAIR_LEFT)
     P16 b[kPanels];
     MS_UNROLL
-    for (int v = 0; v < kPanels; ++v) b[v] = load_pairs(right + v * p.panel_stride + step * 16);
+    for (int v = 0; v < kPanels; ++v) b[v] = load_pairs(at.right + v * at.panel_stride);
     MS_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      uint32_t pair;
-      if constexpr (kLeft == Left::kRows) {
-        __builtin_memcpy(&pair, p.left + r * p.left_stride + 2 * step, sizeof(pair));
-      } else {
-        pair = p.left[static_cast<ptrdiff_t>(step) * kBlock + r];
-      }
-      const P16 a = broadcast_pair(pair);
+      const P16 a = broadcast_pair(left_pair<kLeft>(at, r));
       MS_UNROLL
       for (int v = 0; v < kPanels; ++v) acc[r][v] = dot(acc[r][v], a, b[v]);
     }
 #else
     F16 b[kPanels];
     MS_UNROLL
-    for (int v = 0; v < kPanels; ++v) {
-      b[v] = pair_odd(load_pairs(right + v * p.panel_stride + step * 16));
-    }
+    for (int v = 0; v < kPanels; ++v) b[v] = pair_odd(load_pairs(at.right + v * at.panel_stride));
+    fold_element<kLeft>(acc, at, 1, b);
     MS_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const F16 a = broadcast(left_value<M, kLeft>(p.left, p.left_stride, r, 2 * step + 1));
-      MS_UNROLL
-      for (int v = 0; v < kPanels; ++v) acc[r][v] = fma(a, b[v], acc[r][v]);
-    }
-    MS_UNROLL
-    for (int v = 0; v < kPanels; ++v) {
-      b[v] = pair_even(load_pairs(right + v * p.panel_stride + step * 16));
-    }
-    MS_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const F16 a = broadcast(left_value<M, kLeft>(p.left, p.left_stride, r, 2 * step));
-      MS_UNROLL
-      for (int v = 0; v < kPanels; ++v) acc[r][v] = fma(a, b[v], acc[r][v]);
-    }
+    for (int v = 0; v < kPanels; ++v) b[v] = pair_even(load_pairs(at.right + v * at.panel_stride));
+    fold_element<kLeft>(acc, at, 0, b);
 #endif
   }
 }
 
+/// Left values from one step to the next.
+template <class M, Left kLeft, class L>
+constexpr ptrdiff_t left_advance() {
+  if (kLeft == Left::kRows) return M::kStep;
+  return sizeof(L) == sizeof(float) && M::kStep == 2 && sizeof(typename M::Left) == 2
+             ? kBlock  // a row of pairs
+             : M::kStep * kBlock;
+}
+
 template <class M, Start kStart, Left kLeft, int kRows, int kPanels, class L>
 void fold_tile(const Product<M, L>& p, int panel) {
+  constexpr ptrdiff_t kAdvance = left_advance<M, kLeft, L>();
   F16 acc[kRows][kPanels];
   float* out = p.out + panel * 16;
-  const typename M::Lane* right = p.right + panel * p.panel_stride;
   MS_UNROLL
   for (int r = 0; r < kRows; ++r) {
     MS_UNROLL
@@ -139,8 +160,12 @@ void fold_tile(const Product<M, L>& p, int panel) {
       }
     }
   }
-  for (int step = p.step_begin; step < p.step_end; ++step) {
-    fold_step<M, kLeft, kRows, kPanels>(acc, p, right, step);
+  Cursor<M, L> at{p.left + p.step_begin * kAdvance, p.left_stride,
+                  p.right + panel * p.panel_stride + p.step_begin * 16, p.panel_stride};
+  for (int steps = p.step_end - p.step_begin; steps > 0; --steps) {
+    fold_step<kLeft>(acc, at);
+    at.left += kAdvance;
+    at.right += 16;
   }
   MS_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -263,8 +288,7 @@ void pack_left(const typename M::Value* rows, ptrdiff_t stride, int n, int64_t c
   for (int row = 0; row < n; ++row) {
     for (int64_t column = 0; column < c; column += 16) {
       const int width = c - column < 16 ? static_cast<int>(c - column) : 16;
-      M::store_left(out + row * out_stride + column,
-                    M::load_n(rows + row * stride + column, width));
+      M::move_left(out + row * out_stride + column, rows + row * stride + column, width);
     }
   }
 }

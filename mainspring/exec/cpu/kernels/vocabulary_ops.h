@@ -13,7 +13,7 @@ inline constexpr int kVocabularySegments = 8;
 inline RowStatsValues row_stats(const float* x, int64_t n) {
   F16 top = from_bits(iset(static_cast<int32_t>(0xff800000u)));
   const F16 lowest = top;
-  each_vector(0, n, [&](int64_t i, int count) {
+  each_vector(0, n, [&](int64_t i, int count) MS_INLINE_LAMBDA {
     const F16 v = load_n(x + i, count);
     top = max(top, count == 16 ? v : select(first_n(count), v, lowest));
   });
@@ -24,7 +24,7 @@ inline RowStatsValues row_stats(const float* x, int64_t n) {
     const int64_t begin = s * length < n ? s * length : n;
     const int64_t end = begin + length < n ? begin + length : n;
     F16 total = zero();
-    each_vector(begin, end, [&](int64_t i, int count) {
+    each_vector(begin, end, [&](int64_t i, int count) MS_INLINE_LAMBDA {
       const F16 e = exp_low(sub(load_n(x + i, count), row_max));
       total = add(total, count == 16 ? e : select(first_n(count), e, zero()));
     });
@@ -40,19 +40,21 @@ inline RowStatsValues row_stats(const float* x, int64_t n) {
 
 inline void row_exp(const float* x, int64_t n, float max_value, float* y) {
   const F16 top = broadcast(max_value);
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     store_n(y + i, exp_low(sub(load_n(x + i, count), top)), count);
   });
 }
 
 inline void exp_values(const float* x, int64_t n, float* y) {
-  each_vector(0, n,
-              [=](int64_t i, int count) { store_n(y + i, exp(load_n(x + i, count)), count); });
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
+    store_n(y + i, exp(load_n(x + i, count)), count);
+  });
 }
 
 inline void log_values(const float* x, int64_t n, float* y) {
-  each_vector(0, n,
-              [=](int64_t i, int count) { store_n(y + i, log(load_n(x + i, count)), count); });
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
+    store_n(y + i, log(load_n(x + i, count)), count);
+  });
 }
 
 /// y = round(d * (onehot - e^(x - lse))) on a slice; `target` is relative to it and may lie
@@ -61,7 +63,7 @@ template <class M>
 void logit_grad_values(int64_t n, const float* x, float lse, float d, int64_t target, void* y) {
   const F16 row_lse = broadcast(lse);
   const F16 weight = broadcast(d);
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     F16 onehot = zero();
     if (target >= i && target < i + 16) {
       const int lane = static_cast<int>(target - i);
@@ -85,7 +87,7 @@ inline void adamw(int64_t n, const AdamwScalars& s, const float* grad, float* pa
   const F16 step = broadcast(s.lr / s.bias_correction1);
   const F16 bias2 = broadcast(s.bias_correction2_sqrt);
   const F16 eps = broadcast(s.eps);
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     const F16 g = mul(load_n(grad + i, count), scale);
     const F16 m_old = load_n(m + i, count);
     const F16 m_new = fma(sub(g, m_old), rate1, m_old);
@@ -101,7 +103,7 @@ inline void adamw(int64_t n, const AdamwScalars& s, const float* grad, float* pa
 /// Sum of squares of one block (a row's K-chunk).
 inline float sum_of_squares(const float* x, int64_t n) {
   F16 total = zero();
-  each_vector(0, n, [&](int64_t i, int count) {
+  each_vector(0, n, [&](int64_t i, int count) MS_INLINE_LAMBDA {
     const F16 v = load_n(x + i, count);
     total = fma(v, v, total);
   });
@@ -109,7 +111,7 @@ inline float sum_of_squares(const float* x, int64_t n) {
 }
 
 inline void accumulate(int64_t n, const float* x, float* y) {
-  each_vector(0, n, [=](int64_t i, int count) {
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     store_n(y + i, add(load_n(y + i, count), load_n(x + i, count)), count);
   });
 }
