@@ -227,9 +227,12 @@ MS_INLINE F16 pair_even(P16 a) {
           _mm256_castsi256_ps(_mm256_slli_epi32(a.hi, 16))};
 }
 MS_INLINE F16 pair_odd(P16 a) {
-  const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
-  return {_mm256_castsi256_ps(_mm256_and_si256(a.lo, high)),
-          _mm256_castsi256_ps(_mm256_and_si256(a.hi, high))};
+  // A zero that the compiler cannot keep in a register across a loop, unlike a mask: with 12
+  // accumulators in the 16 registers, gcc 12 spills some of them for the mask's sake.
+  __m256i zero = _mm256_setzero_si256();
+  asm volatile("" : "+x"(zero));
+  return {_mm256_castsi256_ps(_mm256_blend_epi16(zero, a.lo, 0xaa)),
+          _mm256_castsi256_ps(_mm256_blend_epi16(zero, a.hi, 0xaa))};
 }
 MS_INLINE F16 dot(F16 acc, P16 a, P16 b) {
   acc = fma(pair_odd(a), pair_odd(b), acc);
