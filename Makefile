@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 
 build: setup
 	@cmake --preset release -DMS_BUILD_TESTS=OFF -DMS_BUILD_BENCH=OFF
-	@cmake --build build -j $(JOBS)
+	@cmake --build build -j $(JOBS) --target mainspring
 
 setup:
 	@scripts/setup

@@ -1,0 +1,156 @@
+// The product's side of the benchmarks: one JSON line per run, in the shape of bench/peers/*.
+//   product_bench sft --model M [--lora] [--dtype bf16|f32] [-B 4] [-T 256] [--reps 3] [--warm 1] [--recompute none]
+//   product_bench decode --model M [--dtype bf16|f32] [-N 16]      128 prompt tokens, 64 new, all at once
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mainspring/engine/engine.h"
+#include "mainspring/exec/cpu/cpu_executor.h"
+#include "mainspring/sample/sampler.h"
+#include "mainspring/train/exactness_checks.h"
+
+namespace mainspring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+const Clock::time_point kStart = Clock::now();
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int64_t peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+struct Flags {
+  std::map<std::string, std::string> values;
+  std::string get(const std::string& name, const std::string& fallback) const {
+    const auto found = values.find(name);
+    return found == values.end() ? fallback : found->second;
+  }
+  int64_t number(const std::string& name, int64_t fallback) const {
+    return std::stoll(get(name, std::to_string(fallback)));
+  }
+};
+
+Flags parse(int argc, char** argv) {
+  Flags flags;
+  for (int i = 2; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--lora") flags.values[name] = "1";
+    else if (i + 1 < argc) flags.values[name] = argv[++i];
+  }
+  return flags;
+}
+
+std::string spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  char text[96];
+  std::snprintf(text, sizeof(text), "[%.3f, %.3f, %.3f]", values.front(), values[values.size() / 2], values.back());
+  return text;
+}
+
+std::vector<double> rates(const std::vector<double>& seconds, double tokens) {
+  std::vector<double> result;
+  for (double s : seconds) result.push_back(tokens / s);
+  return result;
+}
+
+int sft(const Flags& flags) {
+  const bool lora = flags.get("--lora", "") == "1";
+  const int64_t batch = flags.number("-B", 4);
+  const int64_t length = flags.number("-T", 256);
+  const auto model = load_model(flags.get("--model", "")).value();
+  const auto executor = cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.number("--threads", 2))}).value();
+  EngineOptions options{.compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
+                        .max_micro_batch_rows = flags.number("--rows", batch * length + batch),
+                        .max_sequence_tokens = length};
+  const std::string recompute = flags.get("--recompute", "none");
+  options.passes.recompute = recompute == "full" ? RecomputePolicy::kFull
+                             : recompute == "selective" ? RecomputePolicy::kSelective : RecomputePolicy::kNone;
+  const auto engine = Engine::create(model, *executor, options).value();
+  const ModelId id = lora ? engine->add_lora({.rank = 16, .alpha = 32.0f}).value() : engine->add_full().value();
+  std::vector<Datum> datums;
+  for (int64_t i = 0; i < batch; ++i) {
+    Datum datum = make_random_datum(model->config.vocabulary, length + 1, static_cast<uint64_t>(i));
+    std::fill(datum.weights.begin(), datum.weights.end(), 1.0f);  // every position is a target, as the peer's
+    datums.push_back(std::move(datum));
+  }
+  std::vector<double> steps;
+  double first = 0;
+  const int64_t warm = flags.number("--warm", 1);
+  for (int64_t i = 0; i < warm + flags.number("--reps", 3); ++i) {
+    const auto start = Clock::now();
+    const auto result = engine->forward_backward(id, datums, "cross_entropy").value();
+    const auto update = engine->optim_step(id, {.lr = 1e-5f, .max_grad_norm = 0.0f, .normaliser = result.weight_sum}).value();
+    if (!update.applied) return 1;
+    if (i == 0) first = seconds_since(kStart);
+    if (i >= warm) steps.push_back(seconds_since(start));
+  }
+  if (steps.empty()) steps.push_back(first);
+  std::printf("{\"product\": \"%s\", \"mode\": \"%s\", \"prec\": \"%s\", \"B\": %lld, \"T\": %lld, \"tok_s\": %s, \"step_s\": %s, "
+              "\"first_step_s\": %.2f, \"peak_mib\": %lld}\n",
+              std::string(executor->name()).c_str(), lora ? "lora" : "full", flags.get("--dtype", "bf16").c_str(),
+              static_cast<long long>(batch), static_cast<long long>(length),
+              spread(rates(steps, static_cast<double>(batch * length))).c_str(), spread(steps).c_str(), first,
+              static_cast<long long>(peak_mib()));
+  return 0;
+}
+
+int decode(const Flags& flags) {
+  constexpr int64_t kPrompt = 128;
+  constexpr int32_t kNew = 64;
+  const int64_t n = flags.number("-N", 16);
+  const auto model = load_model(flags.get("--model", "")).value();
+  const auto executor = cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.number("--threads", 2))}).value();
+  const ParameterSet base = borrow_parameters(*executor, model->weights);
+  ForwardModel forward{.compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
+                       .config = model->config, .base = &base, .adapters = {}, .weight_version = 0};
+  SamplerOptions options;
+  options.max_batch = static_cast<int32_t>(n);
+  options.max_rows = 512;
+  options.max_sequence_tokens = kPrompt + kNew;
+  options.share_prefixes = false;
+  const auto sampler = Sampler::create(*executor, forward, options).value();
+  for (int64_t i = 0; i < n; ++i) {
+    SampleRequest request;
+    request.prompt = make_random_datum(model->config.vocabulary, kPrompt + 1, static_cast<uint64_t>(i)).tokens;
+    request.params.max_tokens = kNew;
+    request.params.seed = static_cast<uint64_t>(i);
+    if (!sampler->submit(std::move(request)).ok()) return 1;
+  }
+  // Prefill ends when the last sequence has its first token; decoding is timed from there.
+  int64_t tokens = 0;
+  while (tokens < n && !sampler->is_idle()) tokens += static_cast<int64_t>(sampler->step().size());
+  const int64_t before = sampler->stats().sampled_tokens;
+  const auto start = Clock::now();
+  while (!sampler->is_idle()) sampler->step();
+  const double seconds = seconds_since(start);
+  const double rate = static_cast<double>(sampler->stats().sampled_tokens - before) / seconds;
+  std::printf("{\"product\": \"%s\", \"mode\": \"decode\", \"prec\": \"%s\", \"N\": %lld, \"tok_s\": [%.1f, %.1f, %.1f], "
+              "\"outside_kernels\": %.3f, \"peak_mib\": %lld}\n",
+              std::string(executor->name()).c_str(), flags.get("--dtype", "bf16").c_str(), static_cast<long long>(n), rate, rate, rate,
+              1.0 - static_cast<double>(sampler->stats().run_ns + sampler->stats().choose_ns) / static_cast<double>(sampler->stats().step_ns),
+              static_cast<long long>(peak_mib()));
+  return 0;
+}
+
+}  // namespace
+}  // namespace mainspring
+
+int main(int argc, char** argv) {
+  const std::string verb = argc > 1 ? argv[1] : "";
+  const auto flags = mainspring::parse(argc, argv);
+  if (verb == "sft") return mainspring::sft(flags);
+  if (verb == "decode") return mainspring::decode(flags);
+  std::fprintf(stderr, "usage: product_bench sft|decode --model M ... (see the head of bench/product_bench.cc)\n");
+  return 2;
+}
