@@ -2,7 +2,7 @@
 //!
 //! minijinja is Jinja in another language; what differs from Python's is mended here: the string methods that
 //! templates call, `tojson`, the attribute rules of dictionaries, and Hugging Face's own `{% generation %}` tag, which
-//! marks the assistant's text. The tag becomes a `{% call %}` whose function wraps its body in two private-use
+//! marks the assistant's text. Its place is kept by two private-use
 //! characters; rendering takes them out again and reports where they were.
 
 use crate::error::Failure;
@@ -13,7 +13,6 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value}
 use minijinja_contrib::pycompat;
 
 const NAME: &str = "chat template";
-const GENERATION_FUNCTION: &str = "_ms_generation";
 const OPEN_KEY: &str = "_ms_span_open";
 const CLOSE_KEY: &str = "_ms_span_close";
 const NOW_KEY: &str = "_ms_now_unix_s";
@@ -54,7 +53,7 @@ impl ChatTemplate {
         environment.add_filter("center", center);
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
-        environment.add_function(GENERATION_FUNCTION, generation);
+        environment.add_test("iterable", is_iterable);
         environment.add_template_owned(NAME, source).map_err(|e| Failure::new(describe(&e)))?;
         Ok(ChatTemplate { environment, has_generation })
     }
@@ -107,29 +106,43 @@ fn with_unix_newlines(source: &str) -> String {
     source.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// `{%- generation -%}` to a call block with the same trimming, and whether there was one.
+/// Puts the markers where `{% generation %}` and `{% endgeneration %}` stand, and says whether there were any. The
+/// tags become a `with` block, which like the tag has a scope of its own; their trimming is kept by hand where the
+/// print tag beside it has none.
 fn replace_generation_tags(source: &str) -> (String, bool) {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
     let mut found = false;
     while let Some(at) = rest.find("{%") {
         let (before, tag) = rest.split_at(at);
-        out.push_str(before);
         let Some(end) = tag.find("%}") else { break };
+        out.push_str(before);
+        rest = &tag[end + 2..];
         let body = &tag[2..end];
         let left = if body.starts_with(['-', '+']) { &body[..1] } else { "" };
         let inner = &body[left.len()..];
         let right = if inner.ends_with(['-', '+']) { &inner[inner.len() - 1..] } else { "" };
-        let word = inner[..inner.len() - right.len()].trim();
-        match word {
+        match inner[..inner.len() - right.len()].trim() {
             "generation" => {
                 found = true;
-                out.push_str(&format!("{{%{left} call {GENERATION_FUNCTION}() {right}%}}"));
+                let strip = if right == "-" { "-" } else { "" };
+                out.push_str(&format!("{{%{left} with %}}{{{{ {OPEN_KEY} {strip}}}}}"));
+                if right.is_empty() {
+                    rest = rest.strip_prefix('\n').unwrap_or(rest);
+                }
             }
-            "endgeneration" => out.push_str(&format!("{{%{left} endcall {right}%}}")),
+            "endgeneration" => {
+                if left.is_empty() {
+                    let line = out.rfind('\n').map_or(0, |n| n + 1);
+                    if out[line..].chars().all(|c| c == ' ' || c == '\t') {
+                        out.truncate(line);
+                    }
+                }
+                let strip = if left == "-" { "-" } else { "" };
+                out.push_str(&format!("{{{{{strip} {CLOSE_KEY} }}}}{{% endwith {right}%}}"));
+            }
             _ => out.push_str(&tag[..end + 2]),
         }
-        rest = &tag[end + 2..];
     }
     out.push_str(rest);
     (out, found)
@@ -151,14 +164,6 @@ fn take_markers(text: &str, open: char, close: char) -> Rendered {
         }
     }
     Rendered { text: out, spans }
-}
-
-fn generation(state: &mut State, kwargs: Kwargs) -> Result<Value, Error> {
-    let caller: Value = kwargs.get("caller")?;
-    kwargs.assert_all_used()?;
-    let body = caller.call(state, &[])?;
-    let marker = |key| state.lookup(key).map(|v| v.to_string()).unwrap_or_default();
-    Ok(Value::from(format!("{}{body}{}", marker(OPEN_KEY), marker(CLOSE_KEY))))
 }
 
 /// The message of an error with its line and what lies beneath it.
@@ -297,6 +302,14 @@ fn python_str(value: &Value) -> Result<String, Error> {
 
 fn python_string(value: &Value) -> Result<Value, Error> {
     Ok(Value::from(python_str(value)?))
+}
+
+/// Jinja's test: None is not iterable.
+fn is_iterable(value: &Value) -> bool {
+    matches!(
+        value.kind(),
+        ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Undefined
+    )
 }
 
 /// Jinja's `escape`, with markupsafe's own names of the quotes.
@@ -525,6 +538,16 @@ mod tests {
         let (begin, end) = rendered.spans[0];
         assert_eq!(&rendered.text[begin as usize..end as usize], "yes</s>");
         assert_eq!(rendered.spans.len(), 1);
+    }
+
+    #[test]
+    fn generation_tags_trim_like_blocks_and_see_the_variables_around_them() {
+        let body = "x{% set ns = namespace(n=0) %}\n  {% generation %}\n a {% set ns.n = 1 %}b\n  {% endgeneration %}\n{{ ns.n }}";
+        let rendered = ChatTemplate::compile(body).unwrap().render("{}", 0).unwrap();
+        assert_eq!(rendered, Rendered { text: "x a b\n1".to_string(), spans: vec![(1, 6)] });
+        let tight = "x \n {%- generation -%} \n a \n {%- endgeneration -%} \n y";
+        let rendered = ChatTemplate::compile(tight).unwrap().render("{}", 0).unwrap();
+        assert_eq!(rendered, Rendered { text: "xay".to_string(), spans: vec![(1, 2)] });
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -58,6 +59,9 @@ std::string content_text(const Json& message) {
   return joined;
 }
 
+/// Where the last tag or line of a piece of template text ends; 0 if there is none.
+size_t end_of_last_tag(std::string_view text) { return text.find_last_of(">]})\n") + 1; }
+
 Json first_messages(const Json& messages, size_t count) {
   return Json(
       Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count)));
@@ -80,8 +84,9 @@ class SpanFinder {
     AssistantSpan span{.message = index};
     if (!find_by_prefixes(span)) MS_RETURN_IF_ERROR(find_by_marks(span));
     span.end = end_without_separator(span);
-    if (span.begin < previous_end || span.end < span.begin)
+    if (span.begin < previous_end || span.end < span.begin) {
       return hidden("its turn overlaps another");
+    }
     return span;
   }
 
@@ -109,56 +114,88 @@ class SpanFinder {
   }
 
   Status find_by_marks(AssistantSpan& span) {
-    Status failure;
-    for (const Spot spot : {Spot::kContent, Spot::kToolName}) {
+    Status failure = hidden("its content is not written");
+    for (const Spot spot : kSpots) {
       Json marked = messages_;
       if (!put_mark(marked[index_], spot, mark_)) continue;
-      MS_ASSIGN_OR_RETURN(const std::string whole, render_(marked, add_generation_prompt_));
-      MS_ASSIGN_OR_RETURN(const std::string turn,
-                          render_(first_messages(marked, index_ + 1), false));
-      const size_t at = whole.find(mark_);
-      const size_t turn_at = turn.find(mark_);
-      if (at == std::string::npos || turn_at == std::string::npos) {
-        failure = hidden("its content is not written");
-        continue;
+      const Result<AssistantSpan> found = find_by_mark(marked);
+      if (found.ok()) {
+        span = found.value();
+        return Status();
       }
-      if (whole.find(mark_, at + 1) != std::string::npos)
-        return hidden("its content is written twice");
-
-      const std::string_view behind = std::string_view(whole).substr(at + mark_.size());
-      MS_ASSIGN_OR_RETURN(
-          const size_t tail,
-          shared_tail(behind, std::string_view(turn).substr(turn_at + mark_.size())));
-      const size_t following = behind.size() - tail;
-      if (common_suffix(full_, whole) < following)
-        return hidden("later text depends on its content");
-      span.end = full_.size() - following;
-      MS_ASSIGN_OR_RETURN(const size_t head, head_size(marked, whole, at));
-      span.begin = at - head;
-      if (common_prefix(full_, whole) < span.begin)
-        return hidden("earlier text depends on its content");
-      return Status();
+      failure = found.status();
     }
     return failure;
   }
 
-  /// How much of `behind`, the text after this message's words, is still this message's: what
-  /// follows the words when nothing comes after it.
-  Result<size_t> shared_tail(std::string_view behind, std::string_view turn_tail) const {
-    if (behind.starts_with(turn_tail)) return turn_tail.size();
-    const std::string_view kept = without_trailing_blanks(turn_tail);
-    if (behind.starts_with(kept)) return kept.size();
-    // Its end is written only on a last turn, unless the two begin alike: then it is another end.
-    for (const char c : behind.substr(0, common_prefix(behind, turn_tail))) {
-      if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-        return hidden("its end depends on what follows");
+  /// `marked`: the messages with the mark in this one.
+  Result<AssistantSpan> find_by_mark(const Json& marked) {
+    MS_ASSIGN_OR_RETURN(const std::string whole, render_(marked, add_generation_prompt_));
+    const size_t at = whole.find(mark_);
+    if (at == std::string::npos) return hidden("its content is not written");
+    if (whole.find(mark_, at + 1) != std::string::npos) {
+      return hidden("its content is written twice");
     }
-    return size_t{0};
+    const std::string_view behind = std::string_view(whole).substr(at + mark_.size());
+    MS_ASSIGN_OR_RETURN(const size_t tail, tail_size(marked, behind));
+    const size_t following = behind.size() - tail;
+    if (common_suffix(full_, whole) < following) {
+      return hidden("later text depends on its content");
+    }
+    AssistantSpan span{.message = index_, .end = full_.size() - following};
+    MS_ASSIGN_OR_RETURN(const size_t head, head_size(marked, whole, at));
+    span.begin = at - head;
+    // Words that a template reads (thinking, none at all) change the text before them too. Then the
+    // turn begins behind the last prompt that the two chats share.
+    const size_t shared = common_prefix(full_, whole);
+    if (shared < span.begin) {
+      MS_ASSIGN_OR_RETURN(const size_t back,
+                          head_size_by_prompt(std::string_view(full_).substr(0, shared)));
+      span.begin = shared - back;
+    }
+    return span;
+  }
+
+  /// How much of `behind`, the text after this message's mark, is still this message's: what
+  /// follows the mark when nothing comes after the message.
+  Result<size_t> tail_size(const Json& marked, std::string_view behind) const {
+    const Json upto = first_messages(marked, index_ + 1);
+    MS_ASSIGN_OR_RETURN(const std::string last, render_(upto, false));
+    MS_ASSIGN_OR_RETURN(const std::string prompted, render_(upto, true));
+    const size_t last_at = last.find(mark_);
+    const size_t prompted_at = prompted.find(mark_);
+    if (last_at == std::string::npos || prompted_at == std::string::npos) {
+      return hidden("its content is not written");
+    }
+    const std::string_view last_tail = std::string_view(last).substr(last_at + mark_.size());
+    const std::string_view prompted_tail =
+        std::string_view(prompted).substr(prompted_at + mark_.size());
+    if (behind.starts_with(last_tail)) return last_tail.size();
+    const std::string_view kept = without_trailing_blanks(last_tail);
+    if (behind.starts_with(kept)) return kept.size();
+    // A turn that others follow may end in its own way, seen before the prompt of a next one.
+    const Result<std::string> prompt = generation_prompt();
+    if (prompt.ok() && !prompt->empty() && prompted_tail.ends_with(*prompt)) {
+      const std::string_view own = prompted_tail.substr(0, prompted_tail.size() - prompt->size());
+      if (!own.empty() && behind.starts_with(own)) return own.size();
+    }
+    // The template writes more behind a last turn (an end of the text). What all three endings
+    // share is the turn's own end, up to where its last tag closes; a tag that opens alike
+    // everywhere is not part of it.
+    const size_t shared =
+        std::min(common_prefix(behind, last_tail), common_prefix(behind, prompted_tail));
+    const size_t closed = end_of_last_tag(behind.substr(0, shared));
+    for (const char c : behind.substr(closed, shared - closed)) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+        return hidden("its end depends on what follows");
+      }
+    }
+    return closed;
   }
 
   /// How much of the turn stands before its mark, at whole[at].
-  Result<size_t> head_size(const Json& marked, const std::string& whole, size_t at) {
-    for (const Spot spot : {Spot::kContent, Spot::kToolName}) {
+  Result<size_t> head_size(const Json& marked, const std::string& whole, size_t at) const {
+    for (const Spot spot : kSpots) {
       Json both = marked;
       if (index_ == 0 || !put_mark(both[index_ - 1], spot, previous_mark_)) continue;
       const Result<std::string> together = render_(both, add_generation_prompt_);
@@ -167,8 +204,7 @@ class SpanFinder {
       const size_t first = together->find(previous_mark_);
       const size_t second = together->find(mark_);
       const size_t alone = before->find(previous_mark_);
-      if (first == std::string::npos || second == std::string::npos || alone == std::string::npos)
-        continue;
+      if (std::max({first, second, alone}) == std::string::npos) continue;
       if (second < first) return hidden("messages are not written in their order");
       const size_t gap_begin = first + previous_mark_.size();
       const std::string_view gap =
@@ -180,8 +216,8 @@ class SpanFinder {
   }
 
   /// The same by the last generation prompt before the mark. A prompt may go on to open or skip
-  /// thinking, which turns of the past do not repeat: whole lines at its end may be missing.
-  Result<size_t> head_size_by_prompt(std::string_view before_mark) {
+  /// thinking, which turns of the past do not repeat: tags and lines at its end may be missing.
+  Result<size_t> head_size_by_prompt(std::string_view before_mark) const {
     MS_ASSIGN_OR_RETURN(const std::string prompt, generation_prompt());
     std::string_view wanted = prompt;
     while (!wanted.empty()) {
@@ -189,15 +225,13 @@ class SpanFinder {
       if (found != std::string::npos && found + wanted.size() >= previous_end_) {
         return before_mark.size() - found - wanted.size();
       }
-      const size_t line =
-          wanted.size() < 2 ? std::string_view::npos : wanted.rfind('\n', wanted.size() - 2);
-      wanted = line == std::string_view::npos ? std::string_view() : wanted.substr(0, line + 1);
+      wanted = wanted.substr(0, end_of_last_tag(wanted.substr(0, wanted.size() - 1)));
     }
     return hidden("no generation prompt stands before it");
   }
 
   /// What the template adds to start an assistant turn.
-  Result<std::string> generation_prompt() {
+  Result<std::string> generation_prompt() const {
     Json before = first_messages(messages_, index_);
     Result<std::string> without = render_(before, false);
     if (!without.ok()) {  // nothing before it, and the template wants something
@@ -206,8 +240,10 @@ class SpanFinder {
       if (!without.ok()) return without.status();
     }
     MS_ASSIGN_OR_RETURN(const std::string with, render_(before, true));
-    if (!with.starts_with(*without)) return hidden("its generation prompt is not at the end");
-    return with.substr(without->size());
+    // Without a prompt some templates write an end of the text instead.
+    size_t shared = common_prefix(with, *without);
+    if (shared < without->size()) shared = end_of_last_tag(with.substr(0, shared));
+    return with.substr(shared);
   }
 
   /// A word that stands nowhere in the chat.
@@ -216,23 +252,33 @@ class SpanFinder {
     return word;
   }
 
-  enum class Spot { kContent, kToolName };
+  /// What of a message gives way to a mark; later ones are for templates that do not write the
+  /// earlier ones, or write them twice.
+  enum class Spot { kWords, kToolName, kToolArguments, kContent };
+  static constexpr std::initializer_list<Spot> kSpots = {Spot::kWords, Spot::kToolName,
+                                                         Spot::kToolArguments, Spot::kContent};
 
-  /// Puts `mark` in place of the words of a message, or of the name of the first tool it calls;
-  /// false if there is no such place. Beside tool calls an empty content is often not written at
-  /// all, so it is none.
+  /// Puts `mark` in that place; false if there is none. Beside tool calls an empty content is no
+  /// words: it is often not written at all.
   static bool put_mark(Json& message, Spot spot, const std::string& mark) {
     const auto calls = message.find("tool_calls");
     const bool has_calls = calls != message.end() && calls->is_array() && !calls->empty();
-    if (spot == Spot::kToolName) {
+    if (spot == Spot::kToolName || spot == Spot::kToolArguments) {
       if (!has_calls || !calls->front().is_object()) return false;
       Json& call = calls->front();
       Json& function = call.contains("function") ? call["function"] : call;
       if (!function.is_object()) return false;
-      function["name"] = mark;
+      if (spot == Spot::kToolName) {
+        function["name"] = mark;
+      } else if (function.contains("arguments") && function["arguments"].is_string()) {
+        function["arguments"] = mark;
+      } else {
+        function["arguments"] = Json{{mark, 1}};
+      }
       return true;
     }
-    if (has_calls && content_text(message).empty()) return false;
+    const bool has_words = !has_calls || !content_text(message).empty();
+    if (has_words != (spot == Spot::kWords)) return false;
     if (message.contains("content") && message["content"].is_array()) {
       message["content"] = Json::array({Json{{"type", "text"}, {"text", mark}}});
     } else {

@@ -129,6 +129,31 @@ TEST(AssistantSpansTest, APromptThatSkipsThinkingFitsTheLastTurnAndItsFirstLineT
             "b<|im_end|>|d\n<|im_end|>");
 }
 
+TEST(AssistantSpansTest, ThinkingUnderAPromptThatSkipsItBeginsWhereTheTwoPart) {
+  EXPECT_EQ(spans(kThink,
+                  R"([{"role":"user","content":"a"},
+                      {"role":"assistant","content":"<think>\nt\n</think>\n\nb"}])",
+                  false, R"({"enable_thinking":false})"),
+            "t\n</think>\n\nb<|im_end|>");
+}
+
+TEST(AssistantSpansTest, AnEndThatDependsOnWhatFollowsIsTakenFromBeforeAPrompt) {
+  constexpr std::string_view kTwoEnds =
+      "{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content | trim }}"
+      "{% if m.role == 'assistant' and loop.last and not add_generation_prompt %}<|return|>"
+      "{% else %}<|end|>{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}<|start|>assistant<|message|>{% endif %}";
+  EXPECT_EQ(spans(kTwoEnds, kTwoTurns), "b<|end|>|d<|return|>");
+  EXPECT_EQ(spans(kTwoEnds, kTwoTurns, /*prompt=*/true), "b<|end|>|d<|end|>");
+}
+
+TEST(AssistantSpansTest, AnEndOfTheTextInPlaceOfAPromptIsNotThePromptsStart) {
+  constexpr std::string_view kEndOrPrompt =
+      "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content | trim }}<|end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>\n{% else %}{{ eos_token }}{% endif %}";
+  EXPECT_EQ(spans(kEndOrPrompt, kTwoTurns), "b<|end|>|d<|end|>\n</s>");
+}
+
 TEST(AssistantSpansTest, ToolCallsBelongToTheTurn) {
   constexpr std::string_view kTools =
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{{ m.content if m.content is "
