@@ -17,7 +17,7 @@ ModelText byte_text() {
   text.tokenizer =
       Tokenizer::from_json(R"({"version":"1.0","truncation":null,"padding":null,)"
                            R"("added_tokens":[],"normalizer":null,"pre_tokenizer":null,)"
-                           R"("post_processor":null,"decoder":null,"model":{"type":"BPE",)"
+                           R"("post_processor":null,"decoder":{"type":"Fuse"},"model":{"type":"BPE",)"
                            R"("merges":[],"vocab":{)" +
                            vocabulary + "}}}")
           .value();

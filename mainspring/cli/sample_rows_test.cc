@@ -150,7 +150,7 @@ TEST_F(SampleRowsTest, ScoresHaveTheLengthOfTheTokensAndBeginWithNull) {
   EXPECT_EQ(format_scores(*row, {std::nanf(""), -0.25f}),
             R"({"tokens":[5,6],"logprobs":[null,-0.25]})");
   EXPECT_EQ(parse_tokens_row(R"({"token":[5]})", "in.jsonl:1", -1).status().message(),
-            "in.jsonl:1: tokens: is missing");
+            "in.jsonl:1: tokens: is missing, expected an array of integers");
 }
 
 }  // namespace
