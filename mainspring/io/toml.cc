@@ -80,7 +80,7 @@ Result<ConfigTable> convert_table(const toml::table& table, const std::string& s
     result.emplace_back(std::string(key.str()), std::move(value));
   }
   // toml++ sorts by name; a reader's messages should follow the file.
-  std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) {
+  std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.line, a.second.column) < std::pair(b.second.line, b.second.column);
   });
   return result;
