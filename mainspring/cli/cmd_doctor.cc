@@ -23,21 +23,6 @@ std::string first_line(const char* path) {
   return line;
 }
 
-// The smaller of the machine's available memory and the container's limit, in bytes.
-int64_t memory_limit_bytes() {
-  int64_t limit = INT64_MAX;
-  std::ifstream info("/proc/meminfo");
-  std::string key;
-  int64_t kib = 0;
-  std::string unit;
-  while (info >> key >> kib >> unit) {
-    if (key == "MemAvailable:") limit = kib * 1024;
-  }
-  const std::string cgroup = first_line("/sys/fs/cgroup/memory.max");
-  if (!cgroup.empty() && cgroup != "max") limit = std::min<int64_t>(limit, std::stoll(cgroup));
-  return limit;
-}
-
 // Bytes per second of reading memory much larger than the caches, one thread.
 double read_bandwidth() {
   std::vector<uint64_t> data(size_t{32} << 20, 1);  // 256 MiB
@@ -57,7 +42,7 @@ void print_machine(Executor& executor) {
   for (cpu::Isa isa : cpu::supported_isas()) std::printf("%s ", std::string(cpu::isa_name(isa)).c_str());
   std::printf("(fastest first; in use: %s)\n", std::string(executor.name()).c_str());
   std::printf("threads           %d of %d cores of the container\n", executor.num_threads(), cpu::available_cores());
-  std::printf("memory            %.1f GiB available\n", static_cast<double>(memory_limit_bytes()) / (1 << 30));
+  std::printf("memory            %.1f GiB available\n", static_cast<double>(executor.available_bytes()) / (1 << 30));
   const std::string huge = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   std::printf("huge pages        %s\n", huge.empty() ? "not known here" : huge.c_str());
   std::printf("peak              %.0f GFLOP/s, bf16 product in cache (measured)\n", executor.peak_flops() / 1e9);

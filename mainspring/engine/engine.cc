@@ -15,7 +15,19 @@
 namespace mainspring {
 namespace {
 
-constexpr int64_t kDefaultMicroBatchRows = 2048;
+// Larger micro-batches are no faster: every linear is compute-bound from a few hundred rows on.
+constexpr int64_t kMostMicroBatchRows = 2048;
+constexpr int64_t kFewestMicroBatchRows = 256;
+
+// Rows whose activations fit into a third of the memory that is left. What a row keeps per layer for the
+// backward pass: about 10 vectors of d, 3 of the attention widths and 4 of f (exec/cpu reports the truth).
+int64_t rows_from_memory(const ModelConfig& c, DType compute, int64_t available_bytes) {
+  const int64_t attention = (c.query_heads + 2 * c.kv_heads) * c.head_width;
+  const int64_t per_layer = 10 * c.d + 3 * attention + 4 * c.ffn;
+  const int64_t per_row = c.layers * dtype_bytes(compute, per_layer);
+  const int64_t rows = available_bytes / 3 / per_row / 256 * 256;
+  return std::clamp(rows, kFewestMicroBatchRows, kMostMicroBatchRows);
+}
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -37,7 +49,9 @@ class EngineImpl final : public Engine {
         base_(borrow_parameters(executor, model_->weights)) {
     const ModelConfig& config = model_->config;
     if (options_.max_sequence_tokens <= 0) options_.max_sequence_tokens = config.context_length;
-    if (options_.max_micro_batch_rows <= 0) options_.max_micro_batch_rows = kDefaultMicroBatchRows;
+    if (options_.max_micro_batch_rows <= 0) {
+      options_.max_micro_batch_rows = rows_from_memory(config, options_.compute, executor.available_bytes());
+    }
     rope_table_ = executor.allocate(
         DType::kF32, {options_.max_sequence_tokens, config.head_width / 2, 2});
     const std::vector<float> table = make_rope_table(config.rope_theta, config.rope_scaling,

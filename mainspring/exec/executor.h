@@ -122,6 +122,9 @@ class Executor {
 
   virtual const RowMath& row_math() const = 0;
 
+  /// Memory that this executor may still take: of the machine, and of the container it runs in.
+  virtual int64_t available_bytes() const = 0;
+
   /// FLOP/s that this executor reaches at best: its own bf16 matrix product on operands in cache, all
   /// threads, measured on first use (some 50 ms).
   virtual double peak_flops() = 0;

@@ -72,6 +72,7 @@ class CpuExecutor final : public Executor {
     return CpuExecutable::compile(std::move(graph), options, context_, arena_);
   }
   const RowMath& row_math() const override { return row_math_; }
+  int64_t available_bytes() const override { return available_memory_bytes(); }
   double peak_flops() override {
     if (peak_flops_ == 0.0) peak_flops_ = measure_peak_flops(context_);
     return peak_flops_;

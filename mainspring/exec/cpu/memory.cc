@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
 #include <string>
 
 namespace mainspring::cpu {
@@ -10,7 +13,28 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int64_t kHugePage = 2 << 20;
 
+// The number in a one-line file; -1 if there is none ("max", or no such file).
+int64_t number_in(const char* path) {
+  std::ifstream file(path);
+  int64_t value = -1;
+  return file >> value ? value : -1;
+}
+
 }  // namespace
+
+int64_t available_memory_bytes() {
+  int64_t available = INT64_MAX;
+  std::ifstream info("/proc/meminfo");
+  std::string key;
+  std::string rest;
+  while (info >> key && std::getline(info, rest)) {
+    if (key == "MemAvailable:") available = std::stoll(rest) * 1024;
+  }
+  const int64_t limit = number_in("/sys/fs/cgroup/memory.max");
+  const int64_t used = number_in("/sys/fs/cgroup/memory.current");
+  if (limit >= 0 && used >= 0) available = std::min(available, std::max<int64_t>(limit - used, 0));
+  return available;
+}
 
 Result<Memory> Memory::allocate(int64_t bytes, std::shared_ptr<MemoryMeter> meter) {
   Memory memory;

@@ -28,6 +28,9 @@ class MemoryMeter {
   int64_t peak_ = 0;
 };
 
+/// Bytes this process may still take: the machine's available memory, or what the container's limit leaves.
+int64_t available_memory_bytes();
+
 /// Zeroed memory of its own mapping.
 class Memory {
  public:

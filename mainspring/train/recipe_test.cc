@@ -1,0 +1,81 @@
+#include "mainspring/train/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace mainspring {
+namespace {
+
+std::string write_recipe(const std::string& text) {
+  const std::string path = testing::TempDir() + "recipe_test.toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+constexpr const char* kMinimal = "[model]\npath = \"m\"\n[data]\nfiles = [\"a.jsonl\"]\n";
+
+std::string error_of(const std::string& text, const std::vector<std::string>& sets = {}) {
+  const auto recipe = load_recipe(write_recipe(text), sets);
+  return recipe.ok() ? "" : recipe.status().message();
+}
+
+TEST(Recipe, ReadsValuesAndRemembersTheirOrigin) {
+  const auto recipe = load_recipe(write_recipe(std::string(kMinimal) + "[train]\nsteps = 7\n"), {"optim.lr=1e-3"}).value();
+  EXPECT_EQ(recipe.train.steps, 7);
+  EXPECT_EQ(recipe.optim.lr, 1e-3);
+  for (const RecipeValue& value : recipe.values) {
+    if (value.key == "train.steps") {
+      EXPECT_NE(value.origin.find("recipe_test.toml:6"), std::string::npos);
+    }
+    if (value.key == "optim.lr") {
+      EXPECT_EQ(value.origin, "--set optim.lr");
+    }
+    if (value.key == "tune.rank") {
+      EXPECT_EQ(value.origin, "default");
+    }
+  }
+}
+
+TEST(Recipe, AnUnknownKeyNamesItsPlaceAndTheNearestKey) {
+  const std::string error = error_of(std::string(kMinimal) + "[train]\nstep = 7\n");
+  EXPECT_NE(error.find("recipe_test.toml:6:"), std::string::npos) << error;
+  EXPECT_NE(error.find("nearest is \"train.steps\""), std::string::npos) << error;
+}
+
+TEST(Recipe, AWrongTypeSaysWhatWasExpected) {
+  EXPECT_NE(error_of(std::string(kMinimal) + "[train]\nsteps = \"many\"\n").find("expected an integer >= 1, got a string"),
+            std::string::npos);
+  EXPECT_NE(error_of(std::string(kMinimal) + "[optim]\nschedule = \"cosin\"\n").find("nearest to \"cosin\" is \"cosine\""),
+            std::string::npos);
+  EXPECT_NE(error_of(std::string(kMinimal) + "[tune]\ndropout = 2\n").find("a number from 0 to 0.99"), std::string::npos);
+}
+
+TEST(Recipe, ASetValueIsTomlOrElseAString) {
+  const auto recipe =
+      load_recipe(write_recipe(kMinimal), {"model.path=models/x.gguf", "data.files=[\"a\", \"b\"]", "train.steps=3"}).value();
+  EXPECT_EQ(recipe.model.path, "models/x.gguf");
+  EXPECT_EQ(recipe.data.files.size(), 2u);
+  EXPECT_EQ(recipe.train.steps, 3);
+  EXPECT_NE(error_of(kMinimal, {"train.steps"}).find("expected key=value"), std::string::npos);
+}
+
+TEST(Recipe, ImpossibleCombinationsAreRefused) {
+  EXPECT_NE(error_of("[data]\nfiles = [\"a\"]\n").find("model.path is missing"), std::string::npos);
+  EXPECT_NE(error_of("[model]\npath = \"m\"\n").find("data.files is missing"), std::string::npos);
+  const std::string minimal = kMinimal;
+  EXPECT_NE(error_of(minimal, {"model.quantise=nf4", "tune.mode=full"}).find("needs a frozen base"), std::string::npos);
+  EXPECT_NE(error_of(minimal, {"data.weights=[1, 2]"}).find("expected one per file"), std::string::npos);
+  EXPECT_NE(error_of(minimal, {"optim.schedule=wsd"}).find("optim.decay_steps"), std::string::npos);
+  EXPECT_NE(error_of(minimal, {"optim.warmup_steps=1000"}).find("at most train.steps"), std::string::npos);
+}
+
+TEST(Recipe, EveryKeyHasAMeaning) {
+  for (const RecipeKey& key : recipe_keys()) {
+    EXPECT_FALSE(key.meaning.empty()) << key.key;
+    EXPECT_FALSE(key.fallback.empty()) << key.key;
+  }
+}
+
+}  // namespace
+}  // namespace mainspring

@@ -1,0 +1,87 @@
+// `kill -9` at random moments, then --resume: the same bits as the run that was never killed.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "mainspring/ckpt/checkpoint.h"
+#include "tests/support/golden_files.h"
+
+namespace mainspring {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string program() {
+  const char* binary_dir = std::getenv("MS_BINARY_DIR");
+  return std::string(binary_dir != nullptr ? binary_dir : "build") + "/mainspring";
+}
+
+class Killed : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = testing::TempDir() + "kill_test";
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    std::ofstream rows(dir_ + "/rows.jsonl");
+    for (int i = 0; i < 40; ++i) {
+      rows << "{\"tokens\": [";
+      for (int t = 0; t < 20 + i % 7; ++t) rows << (t > 0 ? ", " : "") << (11 * t + i) % 200;
+      rows << "]}\n";
+    }
+    std::ofstream(dir_ + "/recipe.toml") << "[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
+                                         << "\"\n[data]\nfiles = [\"" << dir_ << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\n"
+                                         << "[tune]\nmode = \"full\"\n[train]\nsteps = 60\nbatch_size = 4\n"
+                                         << "[optim]\nlr = 0.001\n[checkpoint]\nevery = 3\n";
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  // Starts `mainspring train`, kills it after `kill_ms` (never if < 0), and gives its exit status.
+  int train(const std::string& run, bool resume, int kill_ms) {
+    const std::string run_dir = dir_ + "/" + run;
+    const std::string recipe = dir_ + "/recipe.toml";
+    const pid_t child = fork();
+    if (child == 0) {
+      freopen((dir_ + "/out.txt").c_str(), "w", stdout);
+      freopen((dir_ + "/err.txt").c_str(), "w", stderr);
+      const std::string path = program();
+      execl(path.c_str(), path.c_str(), "train", recipe.c_str(), "--run-dir", run_dir.c_str(), "--threads", "1",
+            resume ? "--resume" : nullptr, nullptr);
+      _exit(127);
+    }
+    if (kill_ms >= 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kill_ms));
+      kill(child, SIGKILL);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+  }
+
+  std::string digest(const std::string& run) {
+    return load_newest_checkpoint(dir_ + "/" + run + "/checkpoints").value().checkpoint->manifest.digest;
+  }
+
+  std::string dir_;
+};
+
+TEST_F(Killed, AtRandomMomentsAndResumedGivesTheSameBits) {
+  ASSERT_EQ(train("whole", false, -1), 0);
+  int kills = 0;
+  for (int kill_ms : {40, 90, 170, 260, 390, 530}) {
+    const bool first = !fs::exists(dir_ + "/cut");
+    const int status = train("cut", !first, kill_ms);
+    if (WIFSIGNALED(status)) ++kills;
+  }
+  EXPECT_GT(kills, 0) << "no kill hit the run: it is too short for this test";
+  ASSERT_EQ(train("cut", fs::exists(dir_ + "/cut"), -1), 0);
+  EXPECT_EQ(digest("whole"), digest("cut"));
+}
+
+}  // namespace
+}  // namespace mainspring
