@@ -1,6 +1,7 @@
 // The product's side of the benchmarks: one JSON line per run, in the shape of bench/peers/*.
-//   product_bench sft --model M [--lora] [--dtype bf16|f32] [-B 4] [-T 256] [--reps 3] [--warm 1] [--recompute none]
-//   product_bench decode --model M [--dtype bf16|f32] [-N 16]      128 prompt tokens, 64 new, all at once
+//   product_bench sft --model M [--lora] [--dtype bf16|f32] [-B 4] [-T 256] [--reps 3] [--warm 1]
+//   [--recompute none] product_bench decode --model M [--dtype bf16|f32] [-N 16]      128 prompt
+//   tokens, 64 new, all at once
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -22,7 +23,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 const Clock::time_point kStart = Clock::now();
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 int64_t peak_mib() {
   rusage usage{};
@@ -45,8 +48,10 @@ Flags parse(int argc, char** argv) {
   Flags flags;
   for (int i = 2; i < argc; ++i) {
     const std::string name = argv[i];
-    if (name == "--lora") flags.values[name] = "1";
-    else if (i + 1 < argc) flags.values[name] = argv[++i];
+    if (name == "--lora")
+      flags.values[name] = "1";
+    else if (i + 1 < argc)
+      flags.values[name] = argv[++i];
   }
   return flags;
 }
@@ -54,7 +59,8 @@ Flags parse(int argc, char** argv) {
 std::string spread(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   char text[96];
-  std::snprintf(text, sizeof(text), "[%.3f, %.3f, %.3f]", values.front(), values[values.size() / 2], values.back());
+  std::snprintf(text, sizeof(text), "[%.3f, %.3f, %.3f]", values.front(), values[values.size() / 2],
+                values.back());
   return text;
 }
 
@@ -69,19 +75,25 @@ int sft(const Flags& flags) {
   const int64_t batch = flags.number("-B", 4);
   const int64_t length = flags.number("-T", 256);
   const auto model = load_model(flags.get("--model", "")).value();
-  const auto executor = cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.number("--threads", 2))}).value();
-  EngineOptions options{.compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
-                        .max_micro_batch_rows = flags.number("--rows", batch * length + batch),
-                        .max_sequence_tokens = length};
+  const auto executor =
+      cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.number("--threads", 2))})
+          .value();
+  EngineOptions options{
+      .compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
+      .max_micro_batch_rows = flags.number("--rows", batch * length + batch),
+      .max_sequence_tokens = length};
   const std::string recompute = flags.get("--recompute", "none");
-  options.passes.recompute = recompute == "full" ? RecomputePolicy::kFull
-                             : recompute == "selective" ? RecomputePolicy::kSelective : RecomputePolicy::kNone;
+  options.passes.recompute = recompute == "full"        ? RecomputePolicy::kFull
+                             : recompute == "selective" ? RecomputePolicy::kSelective
+                                                        : RecomputePolicy::kNone;
   const auto engine = Engine::create(model, *executor, options).value();
-  const ModelId id = lora ? engine->add_lora({.rank = 16, .alpha = 32.0f}).value() : engine->add_full().value();
+  const ModelId id =
+      lora ? engine->add_lora({.rank = 16, .alpha = 32.0f}).value() : engine->add_full().value();
   std::vector<Datum> datums;
   for (int64_t i = 0; i < batch; ++i) {
     Datum datum = make_random_datum(model->config.vocabulary, length + 1, static_cast<uint64_t>(i));
-    std::fill(datum.weights.begin(), datum.weights.end(), 1.0f);  // every position is a target, as the peer's
+    std::fill(datum.weights.begin(), datum.weights.end(),
+              1.0f);  // every position is a target, as the peer's
     datums.push_back(std::move(datum));
   }
   std::vector<double> steps;
@@ -90,18 +102,24 @@ int sft(const Flags& flags) {
   for (int64_t i = 0; i < warm + flags.number("--reps", 3); ++i) {
     const auto start = Clock::now();
     const auto result = engine->forward_backward(id, datums, "cross_entropy").value();
-    const auto update = engine->optim_step(id, {.lr = 1e-5f, .max_grad_norm = 0.0f, .normaliser = result.weight_sum}).value();
+    const auto update =
+        engine
+            ->optim_step(id, {.lr = 1e-5f, .max_grad_norm = 0.0f, .normaliser = result.weight_sum})
+            .value();
     if (!update.applied) return 1;
     if (i == 0) first = seconds_since(kStart);
     if (i >= warm) steps.push_back(seconds_since(start));
   }
   if (steps.empty()) steps.push_back(first);
-  std::printf("{\"product\": \"%s\", \"mode\": \"%s\", \"prec\": \"%s\", \"B\": %lld, \"T\": %lld, \"tok_s\": %s, \"step_s\": %s, "
-              "\"first_step_s\": %.2f, \"peak_mib\": %lld}\n",
-              std::string(executor->name()).c_str(), lora ? "lora" : "full", flags.get("--dtype", "bf16").c_str(),
-              static_cast<long long>(batch), static_cast<long long>(length),
-              spread(rates(steps, static_cast<double>(batch * length))).c_str(), spread(steps).c_str(), first,
-              static_cast<long long>(peak_mib()));
+  std::printf(
+      "{\"product\": \"%s\", \"mode\": \"%s\", \"prec\": \"%s\", \"B\": %lld, \"T\": %lld, "
+      "\"tok_s\": %s, \"step_s\": %s, "
+      "\"first_step_s\": %.2f, \"peak_mib\": %lld}\n",
+      std::string(executor->name()).c_str(), lora ? "lora" : "full",
+      flags.get("--dtype", "bf16").c_str(), static_cast<long long>(batch),
+      static_cast<long long>(length),
+      spread(rates(steps, static_cast<double>(batch * length))).c_str(), spread(steps).c_str(),
+      first, static_cast<long long>(peak_mib()));
   return 0;
 }
 
@@ -110,10 +128,16 @@ int decode(const Flags& flags) {
   constexpr int32_t kNew = 64;
   const int64_t n = flags.number("-N", 16);
   const auto model = load_model(flags.get("--model", "")).value();
-  const auto executor = cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.number("--threads", 2))}).value();
+  const auto executor =
+      cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.number("--threads", 2))})
+          .value();
   const ParameterSet base = borrow_parameters(*executor, model->weights);
-  ForwardModel forward{.compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
-                       .config = model->config, .base = &base, .adapters = {}, .weight_version = 0};
+  ForwardModel forward{
+      .compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
+      .config = model->config,
+      .base = &base,
+      .adapters = {},
+      .weight_version = 0};
   SamplerOptions options;
   options.max_batch = static_cast<int32_t>(n);
   options.max_rows = 512;
@@ -122,7 +146,8 @@ int decode(const Flags& flags) {
   const auto sampler = Sampler::create(*executor, forward, options).value();
   for (int64_t i = 0; i < n; ++i) {
     SampleRequest request;
-    request.prompt = make_random_datum(model->config.vocabulary, kPrompt + 1, static_cast<uint64_t>(i)).tokens;
+    request.prompt =
+        make_random_datum(model->config.vocabulary, kPrompt + 1, static_cast<uint64_t>(i)).tokens;
     request.params.max_tokens = kNew;
     request.params.seed = static_cast<uint64_t>(i);
     if (!sampler->submit(std::move(request)).ok()) return 1;
@@ -135,11 +160,15 @@ int decode(const Flags& flags) {
   while (!sampler->is_idle()) sampler->step();
   const double seconds = seconds_since(start);
   const double rate = static_cast<double>(sampler->stats().sampled_tokens - before) / seconds;
-  std::printf("{\"product\": \"%s\", \"mode\": \"decode\", \"prec\": \"%s\", \"N\": %lld, \"tok_s\": [%.1f, %.1f, %.1f], "
-              "\"outside_kernels\": %.3f, \"peak_mib\": %lld}\n",
-              std::string(executor->name()).c_str(), flags.get("--dtype", "bf16").c_str(), static_cast<long long>(n), rate, rate, rate,
-              1.0 - static_cast<double>(sampler->stats().run_ns + sampler->stats().choose_ns) / static_cast<double>(sampler->stats().step_ns),
-              static_cast<long long>(peak_mib()));
+  std::printf(
+      "{\"product\": \"%s\", \"mode\": \"decode\", \"prec\": \"%s\", \"N\": %lld, \"tok_s\": "
+      "[%.1f, %.1f, %.1f], "
+      "\"outside_kernels\": %.3f, \"peak_mib\": %lld}\n",
+      std::string(executor->name()).c_str(), flags.get("--dtype", "bf16").c_str(),
+      static_cast<long long>(n), rate, rate, rate,
+      1.0 - static_cast<double>(sampler->stats().run_ns + sampler->stats().choose_ns) /
+                static_cast<double>(sampler->stats().step_ns),
+      static_cast<long long>(peak_mib()));
   return 0;
 }
 
@@ -151,6 +180,8 @@ int main(int argc, char** argv) {
   const auto flags = mainspring::parse(argc, argv);
   if (verb == "sft") return mainspring::sft(flags);
   if (verb == "decode") return mainspring::decode(flags);
-  std::fprintf(stderr, "usage: product_bench sft|decode --model M ... (see the head of bench/product_bench.cc)\n");
+  std::fprintf(
+      stderr,
+      "usage: product_bench sft|decode --model M ... (see the head of bench/product_bench.cc)\n");
   return 2;
 }

@@ -1,10 +1,13 @@
-// Peer for the linear kernels: oneDNN's matmul, y[M, N] = x[M, K] * w[N, K]^T, in f32 and (where the processor lets it) bf16.
+// Peer for the linear kernels: oneDNN's matmul, y[M, N] = x[M, K] * w[N, K]^T, in f32 and (where
+// the processor lets it) bf16.
 //
 //   g++ -O2 -std=c++20 bench/peers/onednn_matmul.cc -ldnnl -o onednn_matmul
-//   OMP_NUM_THREADS=2 ./onednn_matmul [M K N]...      (default: the shapes of SmolLM2's linears at 256 and 1,024 rows)
+//   OMP_NUM_THREADS=2 ./onednn_matmul [M K N]...      (default: the shapes of SmolLM2's linears at
+//   256 and 1,024 rows)
 //
-// Weights are reordered once into the layout that oneDNN prefers, outside the timed part: the most favourable case for it. Several
-// rounds, each of about 0.2 s; the best and the median GFLOP/s are printed with the implementation's own name.
+// Weights are reordered once into the layout that oneDNN prefers, outside the timed part: the most
+// favourable case for it. Several rounds, each of about 0.2 s; the best and the median GFLOP/s are
+// printed with the implementation's own name.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +29,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void fill(const dnnl::memory& to, const dnnl::engine& engine, dnnl::stream& stream, const dnnl::memory::dims& dims, unsigned seed) {
+void fill(const dnnl::memory& to, const dnnl::engine& engine, dnnl::stream& stream,
+          const dnnl::memory::dims& dims, unsigned seed) {
   const dnnl::memory::desc plain(dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);
   dnnl::memory source(plain, engine);
   auto* values = static_cast<float*>(source.get_data_handle());
@@ -44,20 +48,25 @@ void measure(const Shape& s, dnnl::memory::data_type type, const char* name) {
   dnnl::stream stream(engine);
   const auto any = dnnl::memory::format_tag::any;
   const auto ab = dnnl::memory::format_tag::ab;
-  const dnnl::memory::desc x_desc({s.rows, s.inner}, type, ab), w_desc({s.inner, s.outer}, type, any), y_desc({s.rows, s.outer}, type, ab);
+  const dnnl::memory::desc x_desc({s.rows, s.inner}, type, ab),
+      w_desc({s.inner, s.outer}, type, any), y_desc({s.rows, s.outer}, type, ab);
   dnnl::matmul::primitive_desc plan;
   try {
     plan = dnnl::matmul::primitive_desc(dnnl::matmul::desc(x_desc, w_desc, y_desc), engine);
   } catch (const dnnl::error& e) {
-    std::printf("%-4s %5ld x %5ld x %5ld  not supported here: %s\n", name, s.rows, s.inner, s.outer, e.what());
+    std::printf("%-4s %5ld x %5ld x %5ld  not supported here: %s\n", name, s.rows, s.inner, s.outer,
+                e.what());
     return;
   }
-  dnnl::memory x(plan.src_desc(), engine), w(plan.weights_desc(), engine), y(plan.dst_desc(), engine);
+  dnnl::memory x(plan.src_desc(), engine), w(plan.weights_desc(), engine),
+      y(plan.dst_desc(), engine);
   fill(x, engine, stream, {s.rows, s.inner}, 1);
   fill(w, engine, stream, {s.inner, s.outer}, 2);
   const dnnl::matmul run(plan);
-  const std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}};
-  const double flops = 2.0 * static_cast<double>(s.rows) * static_cast<double>(s.inner) * static_cast<double>(s.outer);
+  const std::unordered_map<int, dnnl::memory> arguments{
+      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}};
+  const double flops = 2.0 * static_cast<double>(s.rows) * static_cast<double>(s.inner) *
+                       static_cast<double>(s.outer);
   run.execute(stream, arguments);
   stream.wait();
   std::vector<double> rates;
@@ -72,8 +81,9 @@ void measure(const Shape& s, dnnl::memory::data_type type, const char* name) {
     rates.push_back(flops * times / seconds_since(start) * 1e-9);
   }
   std::sort(rates.begin(), rates.end());
-  std::printf("%-4s %5ld x %5ld x %5ld  best %7.1f  median %7.1f  worst %7.1f GFLOP/s  %s\n", name, s.rows, s.inner, s.outer, rates.back(), rates[rates.size() / 2],
-              rates.front(), plan.impl_info_str());
+  std::printf("%-4s %5ld x %5ld x %5ld  best %7.1f  median %7.1f  worst %7.1f GFLOP/s  %s\n", name,
+              s.rows, s.inner, s.outer, rates.back(), rates[rates.size() / 2], rates.front(),
+              plan.impl_info_str());
 }
 
 }  // namespace
@@ -85,7 +95,11 @@ int main(int argc, char** argv) {
   }
   if (shapes.empty()) {
     for (const long rows : {256L, 1024L}) {
-      shapes.insert(shapes.end(), {{rows, 576, 576}, {rows, 576, 192}, {rows, 576, 1536}, {rows, 1536, 576}, {rows, 576, 49152}});
+      shapes.insert(shapes.end(), {{rows, 576, 576},
+                                   {rows, 576, 192},
+                                   {rows, 576, 1536},
+                                   {rows, 1536, 576},
+                                   {rows, 576, 49152}});
     }
   }
   for (const Shape& s : shapes) {

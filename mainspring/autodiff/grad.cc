@@ -9,7 +9,8 @@
 namespace mainspring {
 namespace {
 
-// Which values lead to a trainable parameter, and how often each parameter was used before each node.
+// Which values lead to a trainable parameter, and how often each parameter was used before each
+// node.
 struct Analysis {
   std::vector<bool> wants;                                  // by value
   std::map<std::pair<size_t, size_t>, int32_t> use_number;  // (node, input) of a trainable param

@@ -1,8 +1,9 @@
 // Reverse-mode differentiation of a traced graph: gradients are ops again.
 //
-// The one idea: value_and_grad walks the forward nodes backwards, one rule per op (autodiff/rules.cc), and
-// every use of a trainable parameter folds into an f32 accumulator of its own that lives outside the
-// graph, so gradients of many runs add up in a fixed order (docs/exactness.md, rules 9, 11, 12).
+// The one idea: value_and_grad walks the forward nodes backwards, one rule per op
+// (autodiff/rules.cc), and every use of a trainable parameter folds into an f32 accumulator of its
+// own that lives outside the graph, so gradients of many runs add up in a fixed order
+// (docs/exactness.md, rules 9, 11, 12).
 #pragma once
 
 #include <functional>
@@ -15,21 +16,23 @@ namespace mainspring {
 
 /// One accumulator: the state source to bind, and what it belongs to.
 struct GradAccumulator {
-  std::string state_name;  // "grad/<param>" for the first use in forward order, "grad/<param>#1", ...
+  std::string
+      state_name;  // "grad/<param>" for the first use in forward order, "grad/<param>#1", ...
   std::string param_name;
   int32_t use = 0;
   Shape shape;
 };
 
-/// Appends the gradient nodes of `loss` with respect to every param for which is_trainable(name) is true,
-/// each accumulating into a state source. Returns the accumulators in forward order of use.
-/// Precondition: `loss` is the result of reduce_sum. Contributions that meet at one value are added in f32
-/// in reverse forward order and rounded once.
-/// Errors: throws ShapeError naming an op on the path that has no rule.
+/// Appends the gradient nodes of `loss` with respect to every param for which is_trainable(name) is
+/// true, each accumulating into a state source. Returns the accumulators in forward order of use.
+/// Precondition: `loss` is the result of reduce_sum. Contributions that meet at one value are added
+/// in f32 in reverse forward order and rounded once. Errors: throws ShapeError naming an op on the
+/// path that has no rule.
 std::vector<GradAccumulator> value_and_grad(
     const Tensor& loss, const std::function<bool(const std::string& param)>& is_trainable);
 
-/// Marks what `body` traces as one region whose inner values a pass may recompute in the backward pass.
+/// Marks what `body` traces as one region whose inner values a pass may recompute in the backward
+/// pass.
 template <typename Body>
 auto checkpoint(Tracer& tracer, std::string_view name, int32_t region, Body&& body) {
   Tracer::Scope scope(tracer, name, region);

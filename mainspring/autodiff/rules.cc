@@ -18,7 +18,8 @@ void embedding_rule(RuleContext& c) {
   }
 }
 
-// Gradients of one adapter's A and B; returns du = round(scale * dy B), or nothing if nobody needs it.
+// Gradients of one adapter's A and B; returns du = round(scale * dy B), or nothing if nobody needs
+// it.
 std::optional<Tensor> lora_rule(RuleContext& c, size_t adapter, size_t fixed, const Tensor& dy) {
   const auto& attrs = std::get<LinearAttrs>(c.node().attrs);
   const LoraAttrs& lora = attrs.adapters[adapter];
@@ -56,7 +57,8 @@ void linear_rule(RuleContext& c) {
       accumulate(c, OpKind::kLinearWeightGrad, {*dy, c.input(0), *acc}, WeightGradAttrs{});
     }
     if (attrs.has_bias) {
-      if (auto acc = c.accumulator(1 + n + i)) accumulate(c, OpKind::kBiasGrad, {*dy, *acc}, NoAttrs{});
+      if (auto acc = c.accumulator(1 + n + i))
+        accumulate(c, OpKind::kBiasGrad, {*dy, *acc}, NoAttrs{});
     }
   }
   if (dys.empty()) return;
@@ -103,8 +105,8 @@ void attention_rule(RuleContext& c) {
   const auto d_o = c.output_grad(0);
   if (!d_o) return;
   const auto grads = c.tracer().node(
-      OpKind::kAttentionGrad,
-      {c.input(0), c.input(1), c.input(2), c.output(0), c.output(1), *d_o}, c.node().attrs);
+      OpKind::kAttentionGrad, {c.input(0), c.input(1), c.input(2), c.output(0), c.output(1), *d_o},
+      c.node().attrs);
   for (size_t i = 0; i < 3; ++i) {
     if (c.wants_grad(i)) c.add_grad(i, grads[i]);
   }
@@ -171,20 +173,34 @@ void reduce_sum_rule(RuleContext& c) {
 
 GradRule grad_rule(OpKind op) {
   switch (op) {
-    case OpKind::kEmbedding: return embedding_rule;
-    case OpKind::kLinear: return linear_rule;
-    case OpKind::kRmsNorm: return rms_norm_rule;
-    case OpKind::kRope: return rope_rule;
-    case OpKind::kAttention: return attention_rule;
-    case OpKind::kSilu: return silu_rule;
-    case OpKind::kMul: return mul_rule;
-    case OpKind::kSiluMul: return silu_mul_rule;
-    case OpKind::kAdd: return add_rule;
-    case OpKind::kGatherRows: return gather_rule;
-    case OpKind::kHeadLogprob: return head_rule;
-    case OpKind::kScale: return scale_rule;
-    case OpKind::kReduceSum: return reduce_sum_rule;
-    default: return nullptr;
+    case OpKind::kEmbedding:
+      return embedding_rule;
+    case OpKind::kLinear:
+      return linear_rule;
+    case OpKind::kRmsNorm:
+      return rms_norm_rule;
+    case OpKind::kRope:
+      return rope_rule;
+    case OpKind::kAttention:
+      return attention_rule;
+    case OpKind::kSilu:
+      return silu_rule;
+    case OpKind::kMul:
+      return mul_rule;
+    case OpKind::kSiluMul:
+      return silu_mul_rule;
+    case OpKind::kAdd:
+      return add_rule;
+    case OpKind::kGatherRows:
+      return gather_rule;
+    case OpKind::kHeadLogprob:
+      return head_rule;
+    case OpKind::kScale:
+      return scale_rule;
+    case OpKind::kReduceSum:
+      return reduce_sum_rule;
+    default:
+      return nullptr;
   }
 }
 

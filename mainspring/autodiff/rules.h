@@ -20,7 +20,8 @@ class RuleContext {
   virtual std::optional<Tensor> output_grad(size_t index) = 0;
   /// True if input `index` leads to a trainable parameter.
   virtual bool wants_grad(size_t index) const = 0;
-  /// The accumulator of input `index`, a trainable parameter used by this node; empty if it is frozen.
+  /// The accumulator of input `index`, a trainable parameter used by this node; empty if it is
+  /// frozen.
   virtual std::optional<Tensor> accumulator(size_t index) = 0;
   /// Adds a contribution to the gradient of input `index`.
   virtual void add_grad(size_t index, const Tensor& grad) = 0;

@@ -1,7 +1,7 @@
 // bfloat16 as a 16-bit integer, and its two conversions.
 //
-// The one idea: rounding is round to nearest even with denormals (in and out) to signed zero and NaNs
-// quieted, as vcvtneps2bf16 does (docs/exactness.md, rule 2). Every vector path copies this.
+// The one idea: rounding is round to nearest even with denormals (in and out) to signed zero and
+// NaNs quieted, as vcvtneps2bf16 does (docs/exactness.md, rule 2). Every vector path copies this.
 #pragma once
 
 #include <bit>

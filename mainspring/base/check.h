@@ -16,9 +16,9 @@ namespace mainspring {
 
 /// MS_CHECK(condition, message): message is any expression convertible to std::string_view and is
 /// evaluated only on failure.
-#define MS_CHECK(condition, message)                                             \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]] {                                             \
-      ::mainspring::check_failed(__FILE__, __LINE__, #condition, (message));     \
-    }                                                                            \
+#define MS_CHECK(condition, message)                                         \
+  do {                                                                       \
+    if (!(condition)) [[unlikely]] {                                         \
+      ::mainspring::check_failed(__FILE__, __LINE__, #condition, (message)); \
+    }                                                                        \
   } while (false)

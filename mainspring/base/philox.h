@@ -1,8 +1,8 @@
 // Philox4x32-10: random bits as a pure function of a key and a counter.
 //
-// The one idea: randomness is keyed by what it is for (docs/exactness.md, rule 18), so it does not depend
-// on threads, batches or restarts. Not for cryptography.
-// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+// The one idea: randomness is keyed by what it is for (docs/exactness.md, rule 18), so it does not
+// depend on threads, batches or restarts. Not for cryptography. Source: Salmon et al. 2011,
+// "Parallel random numbers: as easy as 1, 2, 3".
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // Status and Result: how a call says that the world (a file, a request, a device) refused.
 //
-// The one idea: a code names the action a caller can take; the message says what, where and what was
-// expected, with context added once per layer. Not for broken invariants: those use MS_CHECK.
+// The one idea: a code names the action a caller can take; the message says what, where and what
+// was expected, with context added once per layer. Not for broken invariants: those use MS_CHECK.
 // Design note: docs/design.md, section 7.
 #pragma once
 
@@ -17,17 +17,17 @@ namespace mainspring {
 /// Canonical codes; each asks for one action.
 enum class StatusCode {
   kOk,
-  kInvalidArgument,    // the user's input is wrong: show and stop (HTTP 400)
-  kNotFound,           // a named thing does not exist
-  kAlreadyExists,      // refuse to overwrite
-  kFailedPrecondition, // the state does not allow the call
-  kResourceExhausted,  // admit less
-  kDataLoss,           // a checksum failed: try the previous copy
-  kUnavailable,        // a peer or device is gone: re-form and resume
-  kDeadlineExceeded,   // a wait ran out; the message names what was waited for
-  kUnimplemented,      // refused by design, with the reason
-  kCancelled,          // the user asked to stop
-  kInternal,           // a fault of ours that was caught at a border
+  kInvalidArgument,     // the user's input is wrong: show and stop (HTTP 400)
+  kNotFound,            // a named thing does not exist
+  kAlreadyExists,       // refuse to overwrite
+  kFailedPrecondition,  // the state does not allow the call
+  kResourceExhausted,   // admit less
+  kDataLoss,            // a checksum failed: try the previous copy
+  kUnavailable,         // a peer or device is gone: re-form and resume
+  kDeadlineExceeded,    // a wait ran out; the message names what was waited for
+  kUnimplemented,       // refused by design, with the reason
+  kCancelled,           // the user asked to stop
+  kInternal,            // a fault of ours that was caught at a border
 };
 
 /// The code's lower-case name, such as "invalid argument".
@@ -70,7 +70,7 @@ Status internal_error(std::string message);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     MS_CHECK(!status_.ok(), "a Result without a value needs an error status");
   }
@@ -107,10 +107,10 @@ class [[nodiscard]] Result {
 #define MS_CONCAT(a, b) MS_CONCAT_INNER(a, b)
 
 /// Returns from the enclosing function if `expr` (a Status) is not ok.
-#define MS_RETURN_IF_ERROR(expr)                          \
-  do {                                                    \
-    ::mainspring::Status ms_status_ = (expr);             \
-    if (!ms_status_.ok()) return ms_status_;              \
+#define MS_RETURN_IF_ERROR(expr)              \
+  do {                                        \
+    ::mainspring::Status ms_status_ = (expr); \
+    if (!ms_status_.ok()) return ms_status_;  \
   } while (false)
 
 /// `MS_ASSIGN_OR_RETURN(auto x, f());` where f returns a Result.

@@ -1,9 +1,9 @@
 // A fixed set of compute threads that runs one parallel loop at a time.
 //
-// The one idea: run() hands out task numbers; what a task computes never depends on which thread runs it
-// or how many there are, so results do not depend on the pool's size. Idle threads spin briefly, then
-// sleep. Every thread (the caller included, for the length of run()) has FTZ and DAZ set and rounds to
-// nearest even (docs/exactness.md, rule 1).
+// The one idea: run() hands out task numbers; what a task computes never depends on which thread
+// runs it or how many there are, so results do not depend on the pool's size. Idle threads spin
+// briefly, then sleep. Every thread (the caller included, for the length of run()) has FTZ and DAZ
+// set and rounds to nearest even (docs/exactness.md, rule 1).
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,9 @@ class ThreadPool {
 
   int size() const;
 
-  /// Calls task(i, thread) once for each i in [0, num_tasks), 0 <= thread < size(), and returns when all
-  /// are done. Tasks are handed out in increasing order. Allocates nothing. Not reentrant, and to be
-  /// called by one thread at a time.
+  /// Calls task(i, thread) once for each i in [0, num_tasks), 0 <= thread < size(), and returns
+  /// when all are done. Tasks are handed out in increasing order. Allocates nothing. Not reentrant,
+  /// and to be called by one thread at a time.
   void run(int64_t num_tasks, TaskRef task);
 
  private:

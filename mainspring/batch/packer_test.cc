@@ -10,8 +10,8 @@ Datum make_datum(std::vector<int32_t> tokens, std::vector<uint8_t> mask) {
 }
 
 TEST(Packer, StartsEverySequenceOnAnEvenRow) {
-  const Datum a = make_datum({1, 2, 3, 4}, {0, 1, 1, 1});     // 3 tokens
-  const Datum b = make_datum({5, 6, 7}, {0, 1, 1});           // 2 tokens
+  const Datum a = make_datum({1, 2, 3, 4}, {0, 1, 1, 1});  // 3 tokens
+  const Datum b = make_datum({5, 6, 7}, {0, 1, 1});        // 2 tokens
   const std::vector<PackItem> items{{&a, -1}, {&b, 0}};
   const Batch batch = pack(items);
   EXPECT_EQ(batch.tokens, (std::vector<int32_t>{1, 2, 3, 0, 5, 6}));

@@ -39,13 +39,17 @@ double read_bandwidth() {
 
 void print_machine(Executor& executor) {
   std::printf("instruction sets  ");
-  for (cpu::Isa isa : cpu::supported_isas()) std::printf("%s ", std::string(cpu::isa_name(isa)).c_str());
+  for (cpu::Isa isa : cpu::supported_isas())
+    std::printf("%s ", std::string(cpu::isa_name(isa)).c_str());
   std::printf("(fastest first; in use: %s)\n", std::string(executor.name()).c_str());
-  std::printf("threads           %d of %d cores of the container\n", executor.num_threads(), cpu::available_cores());
-  std::printf("memory            %.1f GiB available\n", static_cast<double>(executor.available_bytes()) / (1 << 30));
+  std::printf("threads           %d of %d cores of the container\n", executor.num_threads(),
+              cpu::available_cores());
+  std::printf("memory            %.1f GiB available\n",
+              static_cast<double>(executor.available_bytes()) / (1 << 30));
   const std::string huge = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   std::printf("huge pages        %s\n", huge.empty() ? "not known here" : huge.c_str());
-  std::printf("peak              %.0f GFLOP/s, bf16 product in cache (measured)\n", executor.peak_flops() / 1e9);
+  std::printf("peak              %.0f GFLOP/s, bf16 product in cache (measured)\n",
+              executor.peak_flops() / 1e9);
   std::printf("memory read       %.1f GB/s on one thread (measured)\n", read_bandwidth() / 1e9);
 }
 
@@ -55,12 +59,16 @@ Status print_model(const std::string& path, Executor& executor) {
   const FlopsModel lora = FlopsModel::of(model->config, false, executor);
   const double n = static_cast<double>(model->num_parameters);
   const double gib = static_cast<double>(int64_t{1} << 30);
-  std::printf("model             %s, %.0fM parameters, %.2f GiB stored\n", model->config.family.c_str(), n / 1e6,
-              static_cast<double>(model->size_bytes) / gib);
-  std::printf("full fine-tuning  20 bytes a parameter = %.2f GiB before activations; at most %.0f tokens/s\n",
-              20 * n / gib, full.peak / full.per_token);
-  std::printf("LoRA              4 bytes a parameter = %.2f GiB before activations; at most %.0f tokens/s\n",
-              4 * n / gib, lora.peak / lora.per_token);
+  std::printf("model             %s, %.0fM parameters, %.2f GiB stored\n",
+              model->config.family.c_str(), n / 1e6, static_cast<double>(model->size_bytes) / gib);
+  std::printf(
+      "full fine-tuning  20 bytes a parameter = %.2f GiB before activations; at most %.0f "
+      "tokens/s\n",
+      20 * n / gib, full.peak / full.per_token);
+  std::printf(
+      "LoRA              4 bytes a parameter = %.2f GiB before activations; at most %.0f "
+      "tokens/s\n",
+      4 * n / gib, lora.peak / lora.per_token);
   return {};
 }
 
@@ -81,7 +89,8 @@ int run_doctor(const DoctorFlags& flags) { return exit_code("doctor", doctor(fla
 
 void add_doctor(CommandRegistry& registry) {
   auto flags = std::make_shared<DoctorFlags>();
-  Flags& f = registry.add("doctor", "tell what this machine can do", [flags] { return run_doctor(*flags); });
+  Flags& f = registry.add("doctor", "tell what this machine can do",
+                          [flags] { return run_doctor(*flags); });
   f.text("model", &flags->model, "also say what that means for this model");
 }
 

@@ -20,35 +20,50 @@ Result<std::vector<float>> probe_logits(Executor& executor, const LoadedModel& m
   constexpr int32_t kTokens = 32;
   ParameterSet base = borrow_parameters(executor, weights);
   ParameterSet adapter_parameters;
-  ForwardModel forward_model{.compute = DType::kF32, .config = model.config, .base = &base, .adapters = {}, .weight_version = 0};
+  ForwardModel forward_model{.compute = DType::kF32,
+                             .config = model.config,
+                             .base = &base,
+                             .adapters = {},
+                             .weight_version = 0};
   if (adapter != nullptr) {
     adapter_parameters = copy_parameters_f32(executor, adapter->tensors);
     nn::AdapterSpec spec;
-    for (const auto& [module, sizes] : adapter->modules) spec.modules.push_back({module, {sizes.rank, sizes.scale}});
-    forward_model.adapters.push_back({.spec = spec, .parameters = &adapter_parameters, .weight_version = 0});
+    for (const auto& [module, sizes] : adapter->modules)
+      spec.modules.push_back({module, {sizes.rank, sizes.scale}});
+    forward_model.adapters.push_back(
+        {.spec = spec, .parameters = &adapter_parameters, .weight_version = 0});
   }
-  MS_ASSIGN_OR_RETURN(auto forward,
-                      Forward::create(executor, forward_model,
-                                      {.ending = Forward::Ending::kLogits, .capacity = {kTokens, kTokens}, .rope_positions = kTokens}));
+  MS_ASSIGN_OR_RETURN(auto forward, Forward::create(executor, forward_model,
+                                                    {.ending = Forward::Ending::kLogits,
+                                                     .capacity = {kTokens, kTokens},
+                                                     .rope_positions = kTokens}));
   std::vector<int32_t> picked(kTokens);
   for (int32_t i = 0; i < kTokens; ++i) {
     forward->tokens()[i] = static_cast<int32_t>((int64_t{i} * 7919 + 11) % model.config.vocabulary);
     picked[static_cast<size_t>(i)] = i;
   }
-  const Segment segment{.row_begin = 0, .num_rows = kTokens, .adapter_slot = adapter != nullptr ? 0 : -1};
+  const Segment segment{
+      .row_begin = 0, .num_rows = kTokens, .adapter_slot = adapter != nullptr ? 0 : -1};
   forward->run({kTokens, {&segment, 1}, picked}, nullptr);
-  return std::vector<float>(forward->result(), forward->result() + kTokens * model.config.vocabulary);
+  return std::vector<float>(forward->result(),
+                            forward->result() + kTokens * model.config.vocabulary);
 }
 
 Status report_merge(const LoadedModel& model, const Adapter& adapter) {
   MS_ASSIGN_OR_RETURN(auto executor, cpu::make_cpu_executor({}));
   MS_ASSIGN_OR_RETURN(const auto apart, probe_logits(*executor, model, model.weights, &adapter));
-  MS_ASSIGN_OR_RETURN(const auto merged, probe_logits(*executor, model, merge_adapter(model.weights, adapter), nullptr));
+  MS_ASSIGN_OR_RETURN(
+      const auto merged,
+      probe_logits(*executor, model, merge_adapter(model.weights, adapter), nullptr));
   double largest = 0;
   for (size_t i = 0; i < apart.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(apart[i]) - static_cast<double>(merged[i])));
+    largest =
+        std::max(largest, std::abs(static_cast<double>(apart[i]) - static_cast<double>(merged[i])));
   }
-  std::printf("merged in f32: largest logit change %.3g over 32 probe tokens, before rounding to the file's dtype\n", largest);
+  std::printf(
+      "merged in f32: largest logit change %.3g over 32 probe tokens, before rounding to the "
+      "file's dtype\n",
+      largest);
   return {};
 }
 
@@ -59,10 +74,16 @@ Result<TensorSet> read_weights(const std::string& folder) {
   for (const auto& [name, entry] : file.tensors) {
     const DType dtype = entry.dtype == "F32" ? DType::kF32 : DType::kBF16;
     if (entry.dtype != "F32" && entry.dtype != "BF16") {
-      return unimplemented(folder + ": tensor " + name + " is " + entry.dtype + ", expected F32 or BF16");
+      return unimplemented(folder + ": tensor " + name + " is " + entry.dtype +
+                           ", expected F32 or BF16");
     }
-    weights[name] = {.name = name, .dtype = dtype, .shape = entry.shape, .data = entry.data,
-                     .size_bytes = entry.size_bytes, .owner = entry.owner, .aux = {}};
+    weights[name] = {.name = name,
+                     .dtype = dtype,
+                     .shape = entry.shape,
+                     .data = entry.data,
+                     .size_bytes = entry.size_bytes,
+                     .owner = entry.owner,
+                     .aux = {}};
   }
   return weights;
 }
@@ -103,10 +124,12 @@ int run_export(const ExportFlags& flags) { return exit_code("export", export_mod
 
 void add_export(CommandRegistry& registry) {
   auto flags = std::make_shared<ExportFlags>();
-  Flags& f = registry.add("export", "write a model or adapter for other tools", [flags] { return run_export(*flags); });
+  Flags& f = registry.add("export", "write a model or adapter for other tools",
+                          [flags] { return run_export(*flags); });
   f.required_text("model", &flags->model, "Hugging Face folder or .gguf file of the base");
   f.text("adapter", &flags->adapter, "PEFT folder, such as a LoRA run's checkpoint");
-  f.text("weights", &flags->weights, "folder with model.safetensors, such as a full run's checkpoint");
+  f.text("weights", &flags->weights,
+         "folder with model.safetensors, such as a full run's checkpoint");
   f.required_text("out", &flags->out, "new folder to write");
   f.choice("format", &flags->format, {"hf", "peft", "merged"}, "what to write");
   f.choice("dtype", &flags->dtype, {"bf16", "f32"}, "of the written weights");

@@ -8,11 +8,11 @@
 namespace mainspring::cli {
 
 struct ExportFlags {
-  std::string model;     // the base: a Hugging Face folder or a .gguf file
-  std::string adapter;   // a PEFT folder, such as a checkpoint of a LoRA run
-  std::string weights;   // a folder with model.safetensors, such as a checkpoint of a full run
+  std::string model;    // the base: a Hugging Face folder or a .gguf file
+  std::string adapter;  // a PEFT folder, such as a checkpoint of a LoRA run
+  std::string weights;  // a folder with model.safetensors, such as a checkpoint of a full run
   std::string out;
-  std::string format = "hf";   // hf | peft | merged
+  std::string format = "hf";  // hf | peft | merged
   std::string dtype = "bf16";
 };
 

@@ -27,19 +27,27 @@ struct InspectFlags {
 std::string visible(const std::string& text) {
   std::string out;
   for (char c : text) {
-    if (c == '\n') out += "\xE2\x86\xB5\n";
-    else out += c;
+    if (c == '\n')
+      out += "\xE2\x86\xB5\n";
+    else
+      out += c;
   }
   return out;
 }
 
 void print_row(const DescribedRow& row, bool colour) {
-  std::printf("%s:%lld  %zu tokens%s\n", row.file.c_str(), static_cast<long long>(row.line), row.row.tokens.size(),
-              row.use == RowUse::kUsed ? "" : row.use == RowUse::kTooLong ? "  LEFT OUT: too long" : "  LEFT OUT: nothing to learn");
+  std::printf("%s:%lld  %zu tokens%s\n", row.file.c_str(), static_cast<long long>(row.line),
+              row.row.tokens.size(),
+              row.use == RowUse::kUsed      ? ""
+              : row.use == RowUse::kTooLong ? "  LEFT OUT: too long"
+                                            : "  LEFT OUT: nothing to learn");
   for (size_t t = 0; t < row.pieces.size(); ++t) {
     const bool learned = row.row.mask[t] != 0;
-    if (colour) std::printf("%s%s\033[0m", learned ? "\033[30;42m" : "\033[2m", visible(row.pieces[t]).c_str());
-    else std::printf("%s%s%s", learned ? "[" : "", visible(row.pieces[t]).c_str(), learned ? "]" : "");
+    if (colour)
+      std::printf("%s%s\033[0m", learned ? "\033[30;42m" : "\033[2m",
+                  visible(row.pieces[t]).c_str());
+    else
+      std::printf("%s%s%s", learned ? "[" : "", visible(row.pieces[t]).c_str(), learned ? "]" : "");
   }
   std::printf("\n\n");
 }
@@ -63,14 +71,17 @@ Status inspect_data(const InspectFlags& flags) {
   MS_ASSIGN_OR_RETURN(const auto loader, DataLoader::open(data_options(recipe), encoder));
   MS_ASSIGN_OR_RETURN(const auto rows, loader->describe_next(flags.rows));
   for (const DescribedRow& row : rows) {
-    if (flags.json) print_row_json(row);
-    else print_row(row, isatty(STDOUT_FILENO) != 0);
+    if (flags.json)
+      print_row_json(row);
+    else
+      print_row(row, isatty(STDOUT_FILENO) != 0);
   }
   if (flags.json) return {};
   MS_ASSIGN_OR_RETURN(const DataLoader::Survey survey, loader->survey());
   for (const SourceReport& report : survey.sources) std::printf("%s\n", describe(report).c_str());
-  std::printf("%lld tokens, %lld learned; longest row %lld tokens\n", static_cast<long long>(survey.num_tokens),
-              static_cast<long long>(survey.num_learned), static_cast<long long>(survey.longest_tokens));
+  std::printf("%lld tokens, %lld learned; longest row %lld tokens\n",
+              static_cast<long long>(survey.num_tokens), static_cast<long long>(survey.num_learned),
+              static_cast<long long>(survey.longest_tokens));
   return {};
 }
 
@@ -78,14 +89,17 @@ Status inspect_model(const InspectFlags& flags) {
   MS_ASSIGN_OR_RETURN(const auto model, load_model(flags.target));
   const ModelConfig& c = model->config;
   std::printf("%s  %s, %.1fM parameters, %.1f MiB stored\n", model->path.c_str(), c.family.c_str(),
-              static_cast<double>(model->num_parameters) / 1e6, static_cast<double>(model->size_bytes) / (1 << 20));
+              static_cast<double>(model->num_parameters) / 1e6,
+              static_cast<double>(model->size_bytes) / (1 << 20));
   std::printf("d %lld  layers %lld  h %lld  kv %lld  c %lld  f %lld  v %lld  context %lld  %s\n",
-              static_cast<long long>(c.d), static_cast<long long>(c.layers), static_cast<long long>(c.query_heads),
-              static_cast<long long>(c.kv_heads), static_cast<long long>(c.head_width), static_cast<long long>(c.ffn),
+              static_cast<long long>(c.d), static_cast<long long>(c.layers),
+              static_cast<long long>(c.query_heads), static_cast<long long>(c.kv_heads),
+              static_cast<long long>(c.head_width), static_cast<long long>(c.ffn),
               static_cast<long long>(c.vocabulary), static_cast<long long>(c.context_length),
               c.tied_embeddings ? "tied" : "untied");
   for (const auto& [name, tensor] : model->weights) {
-    std::printf("%-56s %s\n", name.c_str(), ValueType{tensor.dtype, {tensor.shape}}.to_string().c_str());
+    std::printf("%-56s %s\n", name.c_str(),
+                ValueType{tensor.dtype, {tensor.shape}}.to_string().c_str());
   }
   return {};
 }
@@ -97,32 +111,41 @@ Status inspect_plan(const InspectFlags& flags) {
   MS_ASSIGN_OR_RETURN(const PlanReport report, setup.engine->plan(setup.id, "cross_entropy"));
   double flops = 0;
   for (const PlanStep& step : report.steps) {
-    std::printf("%10.1f MFLOP %9.2f MiB  %s\n", step.flops / 1e6, step.bytes / (1 << 20), step.text.c_str());
+    std::printf("%10.1f MFLOP %9.2f MiB  %s\n", step.flops / 1e6, step.bytes / (1 << 20),
+                step.text.c_str());
     flops += step.flops;
   }
-  std::printf("%zu steps, %.2f GFLOP; arena %.1f MiB, scratch %.1f MiB, packed weights %.1f MiB; held now %.1f MiB\n",
-              report.steps.size(), flops / 1e9, static_cast<double>(report.arena_bytes) / (1 << 20),
-              static_cast<double>(report.scratch_bytes) / (1 << 20), static_cast<double>(report.packed_bytes) / (1 << 20),
-              static_cast<double>(setup.engine->current_bytes()) / (1 << 20));
-  for (const auto& [pass, ms] : report.pass_ms) std::printf("pass %-20s %.2f ms\n", pass.c_str(), ms);
+  std::printf(
+      "%zu steps, %.2f GFLOP; arena %.1f MiB, scratch %.1f MiB, packed weights %.1f MiB; held now "
+      "%.1f MiB\n",
+      report.steps.size(), flops / 1e9, static_cast<double>(report.arena_bytes) / (1 << 20),
+      static_cast<double>(report.scratch_bytes) / (1 << 20),
+      static_cast<double>(report.packed_bytes) / (1 << 20),
+      static_cast<double>(setup.engine->current_bytes()) / (1 << 20));
+  for (const auto& [pass, ms] : report.pass_ms)
+    std::printf("pass %-20s %.2f ms\n", pass.c_str(), ms);
   return {};
 }
 
 Status inspect_checkpoint(const InspectFlags& flags) {
-  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest, load_newest_checkpoint(flags.target + "/checkpoints"));
+  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest,
+                      load_newest_checkpoint(flags.target + "/checkpoints"));
   if (!newest.checkpoint.has_value()) return not_found(flags.target + ": no checkpoint");
   const Checkpoint& checkpoint = *newest.checkpoint;
   if (flags.digest) {
     std::printf("%s\n", checkpoint.manifest.digest.c_str());
     return {};
   }
-  for (const std::string& rejected : newest.rejected) std::printf("not used: %s\n", rejected.c_str());
-  std::printf("%s  step %lld  digest %s\n", checkpoint.path.c_str(), static_cast<long long>(checkpoint.state.step),
-              checkpoint.manifest.digest.c_str());
+  for (const std::string& rejected : newest.rejected)
+    std::printf("not used: %s\n", rejected.c_str());
+  std::printf("%s  step %lld  digest %s\n", checkpoint.path.c_str(),
+              static_cast<long long>(checkpoint.state.step), checkpoint.manifest.digest.c_str());
   for (const Manifest::File& file : checkpoint.manifest.files) {
-    std::printf("%-32s %12lld bytes  xxh3 %s\n", file.name.c_str(), static_cast<long long>(file.size_bytes), file.xxh3.c_str());
+    std::printf("%-32s %12lld bytes  xxh3 %s\n", file.name.c_str(),
+                static_cast<long long>(file.size_bytes), file.xxh3.c_str());
   }
-  std::printf("next sample %llu, %zu tensors\n", static_cast<unsigned long long>(checkpoint.state.data.next_sample),
+  std::printf("next sample %llu, %zu tensors\n",
+              static_cast<unsigned long long>(checkpoint.state.data.next_sample),
               checkpoint.manifest.tensors.size());
   return {};
 }
@@ -131,8 +154,10 @@ Status inspect_checkpoint(const InspectFlags& flags) {
 
 void add_inspect(CommandRegistry& registry) {
   auto flags = std::make_shared<InspectFlags>();
-  const auto command = [&](const char* name, const char* help, Status (*run)(const InspectFlags&)) -> Flags& {
-    return registry.add(std::string("inspect ") + name, help, [flags, run] { return exit_code("inspect", run(*flags)); });
+  const auto command = [&](const char* name, const char* help,
+                           Status (*run)(const InspectFlags&)) -> Flags& {
+    return registry.add(std::string("inspect ") + name, help,
+                        [flags, run] { return exit_code("inspect", run(*flags)); });
   };
   Flags& data = command("data", "show rows with what is learned of them", inspect_data);
   data.positional("recipe", &flags->target, true, "recipe file");
@@ -144,9 +169,11 @@ void add_inspect(CommandRegistry& registry) {
   Flags& plan = command("plan", "show the plan of a training step", inspect_plan);
   plan.positional("recipe", &flags->target, true, "recipe file");
   plan.texts("set", &flags->sets, "override a key: a.b=value");
-  Flags& checkpoint = command("checkpoint", "show a run's newest whole checkpoint", inspect_checkpoint);
+  Flags& checkpoint =
+      command("checkpoint", "show a run's newest whole checkpoint", inspect_checkpoint);
   checkpoint.positional("run", &flags->target, true, "run folder");
-  checkpoint.toggle("digest", &flags->digest, "print the digest of the logical state and nothing else");
+  checkpoint.toggle("digest", &flags->digest,
+                    "print the digest of the logical state and nothing else");
 }
 
 }  // namespace mainspring::cli

@@ -14,8 +14,8 @@ namespace {
 
 int print_keys() {
   for (const RecipeKey& key : recipe_keys()) {
-    std::printf("%-24s %s\n%24s = %s; %s\n", key.key.c_str(), key.meaning.c_str(), "", key.fallback.c_str(),
-                key.type.c_str());
+    std::printf("%-24s %s\n%24s = %s; %s\n", key.key.c_str(), key.meaning.c_str(), "",
+                key.fallback.c_str(), key.type.c_str());
   }
   return 0;
 }
@@ -26,17 +26,21 @@ void print_end(const TrainResult& result) {
   if (!std::isnan(result.last_eval_loss)) {
     std::printf("held-out loss %.4f -> %.4f\n", result.first_eval_loss, result.last_eval_loss);
   }
-  if (!result.newest_checkpoint.empty()) std::printf("checkpoint %s\n", result.newest_checkpoint.c_str());
+  if (!result.newest_checkpoint.empty())
+    std::printf("checkpoint %s\n", result.newest_checkpoint.c_str());
   std::printf("report %s\n", result.report.c_str());
   if (result.stopped) std::printf("go on with --resume\n");
 }
 
 Status train(const TrainFlags& flags) {
-  if (flags.recipe.empty()) return invalid_argument("a recipe is missing: mainspring train recipes/sft_lora.toml");
+  if (flags.recipe.empty())
+    return invalid_argument("a recipe is missing: mainspring train recipes/sft_lora.toml");
   MS_ASSIGN_OR_RETURN(const Recipe recipe, load_recipe(flags.recipe, flags.sets));
   std::vector<std::string> notes;
-  MS_ASSIGN_OR_RETURN(auto executor,
-                      cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.threads), .isa = flags.isa}, &notes));
+  MS_ASSIGN_OR_RETURN(
+      auto executor,
+      cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.threads), .isa = flags.isa},
+                             &notes));
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
   Interrupt interrupt(true);
   TrainOptions options{.run_dir = flags.run_dir.empty() ? "runs/" + recipe.title : flags.run_dir,
@@ -44,7 +48,11 @@ Status train(const TrainFlags& flags) {
                        .dry_run = flags.dry_run,
                        .should_stop = [&] { return interrupt.pending() != 0; },
                        .facts = {},
-                       .say = [](const std::string& line) { std::printf("%s\n", line.c_str()); std::fflush(stdout); }};
+                       .say =
+                           [](const std::string& line) {
+                             std::printf("%s\n", line.c_str());
+                             std::fflush(stdout);
+                           }};
   MS_ASSIGN_OR_RETURN(const TrainResult result, run_training(recipe, *executor, options));
   if (!flags.dry_run) print_end(result);
   return {};
@@ -52,7 +60,9 @@ Status train(const TrainFlags& flags) {
 
 }  // namespace
 
-int run_train(const TrainFlags& flags) { return flags.keys ? print_keys() : exit_code("train", train(flags)); }
+int run_train(const TrainFlags& flags) {
+  return flags.keys ? print_keys() : exit_code("train", train(flags));
+}
 
 void add_train(CommandRegistry& registry) {
   auto flags = std::make_shared<TrainFlags>();
@@ -61,7 +71,8 @@ void add_train(CommandRegistry& registry) {
   f.text("run-dir", &flags->run_dir, "folder of the run (default runs/<title>)");
   f.texts("set", &flags->sets, "override a key: a.b=value, the value as TOML, else a string");
   f.integer("threads", &flags->threads, 0, "compute threads; 0: all cores of the container");
-  f.text("isa", &flags->isa, "scalar, avx2, avx512 or avx512bf16 (default: the fastest that works)");
+  f.text("isa", &flags->isa,
+         "scalar, avx2, avx512 or avx512bf16 (default: the fastest that works)");
   f.toggle("dry-run", &flags->dry_run, "check everything and print the plan, train nothing");
   f.toggle("resume", &flags->resume, "go on from the run's newest checkpoint");
   f.toggle("keys", &flags->keys, "list every recipe key with its default and meaning");

@@ -12,8 +12,8 @@ namespace mainspring::cli {
 namespace {
 
 void print_check(const ExactnessCheck& check) {
-  std::printf("%-52s %-9s %6.1f s%s%s\n", check.name.c_str(), check.equal ? "equal" : "DIFFERENT", check.seconds,
-              check.detail.empty() ? "" : "  ", check.detail.c_str());
+  std::printf("%-52s %-9s %6.1f s%s%s\n", check.name.c_str(), check.equal ? "equal" : "DIFFERENT",
+              check.seconds, check.detail.empty() ? "" : "  ", check.detail.c_str());
   std::fflush(stdout);
 }
 
@@ -27,7 +27,8 @@ Status verify_model(const VerifyFlags& flags) {
   options.full_weights = flags.full;
   // The scalar path is the tests' oracle; on a real model it takes minutes.
   for (cpu::Isa isa : cpu::supported_isas()) {
-    if (isa != cpu::Isa::kScalar || model->num_parameters < 5'000'000) options.isas.emplace_back(cpu::isa_name(isa));
+    if (isa != cpu::Isa::kScalar || model->num_parameters < 5'000'000)
+      options.isas.emplace_back(cpu::isa_name(isa));
   }
   std::printf("%s, %s: every line compares bits\n", flags.model.c_str(), flags.dtype.c_str());
   const auto checks = run_exactness_checks(model, options, print_check);
@@ -44,7 +45,8 @@ int run_verify(const VerifyFlags& flags) { return exit_code("verify", verify_mod
 
 void add_verify(CommandRegistry& registry) {
   auto flags = std::make_shared<VerifyFlags>();
-  Flags& f = registry.add("verify", "check on this machine that results are exact", [flags] { return run_verify(*flags); });
+  Flags& f = registry.add("verify", "check on this machine that results are exact",
+                          [flags] { return run_verify(*flags); });
   f.required_text("model", &flags->model, "Hugging Face folder or .gguf file");
   f.choice("dtype", &flags->dtype, {"bf16", "f32"}, "compute dtype");
   f.toggle("full", &flags->full, "also compare the gradients of all weights");

@@ -14,13 +14,13 @@ ModelText byte_text() {
     vocabulary += std::string("\"") + static_cast<char>(c) + "\":" + std::to_string(c - 32);
   }
   ModelText text;
-  text.tokenizer =
-      Tokenizer::from_json(R"({"version":"1.0","truncation":null,"padding":null,)"
-                           R"("added_tokens":[],"normalizer":null,"pre_tokenizer":null,)"
-                           R"("post_processor":null,"decoder":{"type":"Fuse"},"model":{"type":"BPE",)"
-                           R"("merges":[],"vocab":{)" +
-                           vocabulary + "}}}")
-          .value();
+  text.tokenizer = Tokenizer::from_json(
+                       R"({"version":"1.0","truncation":null,"padding":null,)"
+                       R"("added_tokens":[],"normalizer":null,"pre_tokenizer":null,)"
+                       R"("post_processor":null,"decoder":{"type":"Fuse"},"model":{"type":"BPE",)"
+                       R"("merges":[],"vocab":{)" +
+                       vocabulary + "}}}")
+                       .value();
   text.chat_template = ChatTemplate::compile(
                            "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}{% endfor %}"
                            "{% if add_generation_prompt %}<a>{% endif %}")

@@ -12,6 +12,6 @@
 int main(int argc, char** argv) {
   using namespace mainspring::cli;
   return run_program(argc, argv,
-                     {add_train, add_sample, add_chat, add_logprobs, add_inspect, add_export, add_doctor,
-                      add_verify});
+                     {add_train, add_sample, add_chat, add_logprobs, add_inspect, add_export,
+                      add_doctor, add_verify});
 }

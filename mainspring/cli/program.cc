@@ -16,20 +16,26 @@ class Cli11Flags final : public Flags {
   void text(const std::string& name, std::string* value, const std::string& help) override {
     app_->add_option("--" + name, *value, help)->capture_default_str();
   }
-  void required_text(const std::string& name, std::string* value, const std::string& help) override {
+  void required_text(const std::string& name, std::string* value,
+                     const std::string& help) override {
     app_->add_option("--" + name, *value, help)->required();
   }
-  void texts(const std::string& name, std::vector<std::string>* values, const std::string& help) override {
+  void texts(const std::string& name, std::vector<std::string>* values,
+             const std::string& help) override {
     app_->add_option("--" + name, *values, help)->take_all()->allow_extra_args(false);
   }
   void choice(const std::string& name, std::string* value, const std::vector<std::string>& choices,
               const std::string& help) override {
-    app_->add_option("--" + name, *value, help)->capture_default_str()->check(CLI::IsMember(choices));
-  }
-  void integer(const std::string& name, int64_t* value, int64_t lowest, const std::string& help) override {
     app_->add_option("--" + name, *value, help)
         ->capture_default_str()
-        ->check(CLI::Range(lowest, std::numeric_limits<int64_t>::max(), "at least " + std::to_string(lowest)));
+        ->check(CLI::IsMember(choices));
+  }
+  void integer(const std::string& name, int64_t* value, int64_t lowest,
+               const std::string& help) override {
+    app_->add_option("--" + name, *value, help)
+        ->capture_default_str()
+        ->check(CLI::Range(lowest, std::numeric_limits<int64_t>::max(),
+                           "at least " + std::to_string(lowest)));
   }
   void number(const std::string& name, double* value, const std::string& help) override {
     app_->add_option("--" + name, *value, help)->capture_default_str();
@@ -51,11 +57,13 @@ class Cli11Registry final : public CommandRegistry {
  public:
   explicit Cli11Registry(CLI::App* root) : root_(root) {}
 
-  Flags& add(const std::string& path, const std::string& summary, std::function<int()> run) override {
+  Flags& add(const std::string& path, const std::string& summary,
+             std::function<int()> run) override {
     const size_t space = path.find(' ');
     CLI::App* parent = root_;
     if (space != std::string::npos) parent = group(path.substr(0, space));
-    CLI::App* app = parent->add_subcommand(space == std::string::npos ? path : path.substr(space + 1), summary);
+    CLI::App* app =
+        parent->add_subcommand(space == std::string::npos ? path : path.substr(space + 1), summary);
     app->callback([this, run = std::move(run)] { run_ = run; });
     flags_.push_back(std::make_unique<Cli11Flags>(app));
     return *flags_.back();

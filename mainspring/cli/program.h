@@ -9,8 +9,8 @@ namespace mainspring::cli {
 
 using AddCommand = void (*)(CommandRegistry& registry);
 
-/// Parses and runs one command. Exit codes as in CommandRegistry::add; an unknown command or flag names the
-/// nearest one.
+/// Parses and runs one command. Exit codes as in CommandRegistry::add; an unknown command or flag
+/// names the nearest one.
 int run_program(int argc, char** argv, const std::vector<AddCommand>& commands);
 
 }  // namespace mainspring::cli

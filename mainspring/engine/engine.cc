@@ -19,8 +19,9 @@ namespace {
 constexpr int64_t kMostMicroBatchRows = 2048;
 constexpr int64_t kFewestMicroBatchRows = 256;
 
-// Rows whose activations fit into a third of the memory that is left. What a row keeps per layer for the
-// backward pass: about 10 vectors of d, 3 of the attention widths and 4 of f (exec/cpu reports the truth).
+// Rows whose activations fit into a third of the memory that is left. What a row keeps per layer
+// for the backward pass: about 10 vectors of d, 3 of the attention widths and 4 of f (exec/cpu
+// reports the truth).
 int64_t rows_from_memory(const ModelConfig& c, DType compute, int64_t available_bytes) {
   const int64_t attention = (c.query_heads + 2 * c.kv_heads) * c.head_width;
   const int64_t per_layer = 10 * c.d + 3 * attention + 4 * c.ffn;
@@ -45,17 +46,20 @@ StoredTensor view_of(const std::string& name, const std::shared_ptr<Buffer>& buf
 class EngineImpl final : public Engine {
  public:
   EngineImpl(std::shared_ptr<const LoadedModel> model, Executor& executor, EngineOptions options)
-      : model_(std::move(model)), executor_(executor), options_(std::move(options)),
+      : model_(std::move(model)),
+        executor_(executor),
+        options_(std::move(options)),
         base_(borrow_parameters(executor, model_->weights)) {
     const ModelConfig& config = model_->config;
     if (options_.max_sequence_tokens <= 0) options_.max_sequence_tokens = config.context_length;
     if (options_.max_micro_batch_rows <= 0) {
-      options_.max_micro_batch_rows = rows_from_memory(config, options_.compute, executor.available_bytes());
+      options_.max_micro_batch_rows =
+          rows_from_memory(config, options_.compute, executor.available_bytes());
     }
-    rope_table_ = executor.allocate(
-        DType::kF32, {options_.max_sequence_tokens, config.head_width / 2, 2});
-    const std::vector<float> table = make_rope_table(config.rope_theta, config.rope_scaling,
-                                                     config.head_width, options_.max_sequence_tokens);
+    rope_table_ =
+        executor.allocate(DType::kF32, {options_.max_sequence_tokens, config.head_width / 2, 2});
+    const std::vector<float> table = make_rope_table(
+        config.rope_theta, config.rope_scaling, config.head_width, options_.max_sequence_tokens);
     std::memcpy(rope_table_->data(), table.data(), table.size() * sizeof(float));
     programs_ = std::make_unique<Programs>(
         *model_, executor_, base_, rope_table_,
@@ -79,7 +83,8 @@ class EngineImpl final : public Engine {
 
   Result<nn::AdapterSpec> adapter_spec(ModelId id) const override {
     MS_ASSIGN_OR_RETURN(Trainable * trainable, find(id));
-    if (trainable->is_full) return invalid_argument("model " + std::to_string(id) + " is no adapter");
+    if (trainable->is_full)
+      return invalid_argument("model " + std::to_string(id) + " is no adapter");
     return trainable->adapter;
   }
 
@@ -91,7 +96,8 @@ class EngineImpl final : public Engine {
   }
 
   Result<ModelId> add_adapter(const Adapter& adapter, uint64_t dropout_seed) override {
-    MS_ASSIGN_OR_RETURN(auto checked, make_adapter_trainable(executor_, model_->config, adapter, dropout_seed));
+    MS_ASSIGN_OR_RETURN(auto checked,
+                        make_adapter_trainable(executor_, model_->config, adapter, dropout_seed));
     return add(std::move(checked));
   }
 
@@ -154,9 +160,11 @@ class EngineImpl final : public Engine {
     return static_cast<ModelId>(trainables_.size());
   }
 
-  Result<Program::Key> key_of(std::span<const Work> work, const LossInfo* loss, bool with_gradient) const;
+  Result<Program::Key> key_of(std::span<const Work> work, const LossInfo* loss,
+                              bool with_gradient) const;
   Result<std::vector<ForwardBackwardResult>> execute(std::span<const Work> work,
-                                                     std::string_view loss_name, bool with_gradient);
+                                                     std::string_view loss_name,
+                                                     bool with_gradient);
   Status run_micro_batches(const Program::Key& key, std::span<const PackItem> items,
                            std::span<const size_t> owners,
                            std::vector<ForwardBackwardResult>& results);
@@ -202,8 +210,8 @@ Result<std::vector<ForwardBackwardResult>> EngineImpl::execute(std::span<const W
   for (size_t w = 0; w < work.size(); ++w) {
     for (size_t i = 0; i < work[w].datums.size(); ++i) {
       const Datum& datum = work[w].datums[i];
-      MS_RETURN_IF_ERROR(validate_datum(datum, i, model_->config.vocabulary,
-                                        options_.max_sequence_tokens, *loss));
+      MS_RETURN_IF_ERROR(
+          validate_datum(datum, i, model_->config.vocabulary, options_.max_sequence_tokens, *loss));
       items.push_back({&datum, static_cast<int32_t>(w)});
       owners.push_back(w);
       results[w].num_tokens += static_cast<int64_t>(datum.tokens.size());
@@ -219,7 +227,8 @@ Result<std::vector<ForwardBackwardResult>> EngineImpl::execute(std::span<const W
   return results;
 }
 
-// Results are gathered per datum in f64 in datum order, so they do not depend on how rows were batched.
+// Results are gathered per datum in f64 in datum order, so they do not depend on how rows were
+// batched.
 Status EngineImpl::run_micro_batches(const Program::Key& key, std::span<const PackItem> items,
                                      std::span<const size_t> owners,
                                      std::vector<ForwardBackwardResult>& results) {
@@ -233,7 +242,8 @@ Status EngineImpl::run_micro_batches(const Program::Key& key, std::span<const Pa
     const auto run_items = items.subspan(first, count);
     const Batch batch = pack(run_items, !key.with_gradient);
     const int64_t rows = static_cast<int64_t>(std::max(batch.tokens.size(), batch.picked.size()));
-    MS_ASSIGN_OR_RETURN(Program * program, programs_->get(key, std::max<int64_t>(round_up(rows, 256), 256)));
+    MS_ASSIGN_OR_RETURN(Program * program,
+                        programs_->get(key, std::max<int64_t>(round_up(rows, 256), 256)));
     program->run(batch, run_items);
     for (size_t i = 0; i < batch.origins.size(); ++i) {
       const auto& origin = batch.origins[i];
@@ -298,9 +308,10 @@ Result<Engine::State> EngineImpl::state(ModelId id) const {
   MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
   State state;
   state.step = t->step;
-  for (const auto& [prefix, set] : {std::pair<std::string, const ParameterSet*>{"model/", &t->masters},
-                                    {"adam_m/", &t->adam_m},
-                                    {"adam_v/", &t->adam_v}}) {
+  for (const auto& [prefix, set] :
+       {std::pair<std::string, const ParameterSet*>{"model/", &t->masters},
+        {"adam_m/", &t->adam_m},
+        {"adam_v/", &t->adam_v}}) {
     for (const auto& [name, buffer] : *set) {
       state.tensors[prefix + name] = view_of(prefix + name, buffer);
     }
@@ -314,7 +325,8 @@ Status EngineImpl::load_state(ModelId id, const State& state) {
   MS_RETURN_IF_ERROR(check_same_tensors(own.tensors, state.tensors));
   for (const auto& [name, target] : own.tensors) {
     auto* buffer = const_cast<Buffer*>(static_cast<const Buffer*>(target.owner.get()));
-    std::memcpy(buffer->data(), state.tensors.at(name).data, static_cast<size_t>(target.size_bytes));
+    std::memcpy(buffer->data(), state.tensors.at(name).data,
+                static_cast<size_t>(target.size_bytes));
     buffer->mark_changed();
   }
   t->step = state.step;

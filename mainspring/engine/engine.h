@@ -1,9 +1,9 @@
 // Engine: the four primitives over one base model.
 //
-// The one idea: recipes, servers and reinforcement learning are clients of forward_backward, optim_step,
-// sample (through sample/) and save/load; the engine packs datums, runs graphs and owns the gradients, and
-// never knows the algorithm. A loss is a name with per-token inputs; it sums, and the normaliser divides
-// once in optim_step (docs/exactness.md, rules 9, 10, 13).
+// The one idea: recipes, servers and reinforcement learning are clients of forward_backward,
+// optim_step, sample (through sample/) and save/load; the engine packs datums, runs graphs and owns
+// the gradients, and never knows the algorithm. A loss is a name with per-token inputs; it sums,
+// and the normaliser divides once in optim_step (docs/exactness.md, rules 9, 10, 13).
 #pragma once
 
 #include <cstdint>
@@ -58,11 +58,11 @@ struct AdamwOptions {
 };
 
 struct ForwardBackwardResult {
-  double loss_sum = 0.0;      // sum over tokens of the loss
-  double weight_sum = 0.0;    // sum of the datums' weights: the usual normaliser
-  int64_t num_tokens = 0;     // tokens that went through the model
+  double loss_sum = 0.0;    // sum over tokens of the loss
+  double weight_sum = 0.0;  // sum of the datums' weights: the usual normaliser
+  int64_t num_tokens = 0;   // tokens that went through the model
   int64_t num_micro_batches = 0;
-  bool finite = true;         // loss and gradients
+  bool finite = true;                        // loss and gradients
   std::vector<std::vector<float>> logprobs;  // per datum, per token; 0 where nothing is learned
 };
 
@@ -77,8 +77,9 @@ inline constexpr ModelId kBaseModel = 0;
 
 class Engine {
  public:
-  /// Loads nothing itself: `model` comes from models/, `executor` (which outlives the engine and decides
-  /// threads and instruction set) from the caller. Errors: resource exhausted if the plan does not fit.
+  /// Loads nothing itself: `model` comes from models/, `executor` (which outlives the engine and
+  /// decides threads and instruction set) from the caller. Errors: resource exhausted if the plan
+  /// does not fit.
   static Result<std::unique_ptr<Engine>> create(std::shared_ptr<const LoadedModel> model,
                                                 Executor& executor, const EngineOptions& options);
   virtual ~Engine() = default;
@@ -89,7 +90,8 @@ class Engine {
   /// The base's buffers, and an adapter's or full model's, for a sampler to share.
   virtual const ParameterSet& base_parameters() const = 0;
   virtual Result<const ParameterSet*> parameters(ModelId id) const = 0;
-  /// The adapter's modules as the graph sees them (slot 0). Errors: invalid argument if `id` is no adapter.
+  /// The adapter's modules as the graph sees them (slot 0). Errors: invalid argument if `id` is no
+  /// adapter.
   virtual Result<nn::AdapterSpec> adapter_spec(ModelId id) const = 0;
   /// The adapter's current values, shared with the engine until the next optim_step or load_state.
   /// Errors: invalid argument if `id` is no adapter.
@@ -97,15 +99,16 @@ class Engine {
   /// f32(positions, c/2, 2), shared.
   virtual std::shared_ptr<Buffer> rope_table() const = 0;
 
-  /// Adds a LoRA adapter, or the full set of weights as f32 masters. Both start with empty gradients.
+  /// Adds a LoRA adapter, or the full set of weights as f32 masters. Both start with empty
+  /// gradients.
   virtual Result<ModelId> add_lora(const LoraOptions& options) = 0;
   /// An adapter with given values and scales; `dropout_seed` keys its dropout.
   virtual Result<ModelId> add_adapter(const Adapter& adapter, uint64_t dropout_seed) = 0;
   virtual Result<ModelId> add_full() = 0;
 
   /// Adds the datums' gradients of the summed loss to `id`'s accumulators. Loss: "cross_entropy".
-  /// Errors: invalid argument names the datum and the field (token out of range, too long, sizes differ,
-  /// non-finite weight, unknown loss with the nearest name).
+  /// Errors: invalid argument names the datum and the field (token out of range, too long, sizes
+  /// differ, non-finite weight, unknown loss with the nearest name).
   virtual Result<ForwardBackwardResult> forward_backward(ModelId id, std::span<const Datum> datums,
                                                          std::string_view loss) = 0;
   /// Several models' datums in one pass over the base (adapters only).
@@ -113,8 +116,8 @@ class Engine {
     ModelId id;
     std::span<const Datum> datums;
   };
-  virtual Result<std::vector<ForwardBackwardResult>> forward_backward_many(std::span<const Work> work,
-                                                                           std::string_view loss) = 0;
+  virtual Result<std::vector<ForwardBackwardResult>> forward_backward_many(
+      std::span<const Work> work, std::string_view loss) = 0;
   /// The same without gradients.
   virtual Result<ForwardBackwardResult> forward(ModelId id, std::span<const Datum> datums,
                                                 std::string_view loss) = 0;
@@ -124,8 +127,8 @@ class Engine {
   virtual void zero_grad(ModelId id) = 0;
 
   /// Every tensor of the training state of `id`: "model/<name>" f32 masters, "adam_m/<name>",
-  /// "adam_v/<name>", and the step counter in `step`. Pointers stay valid and unchanged until the next
-  /// optim_step or load_state of `id`.
+  /// "adam_v/<name>", and the step counter in `step`. Pointers stay valid and unchanged until the
+  /// next optim_step or load_state of `id`.
   struct State {
     TensorSet tensors;
     int64_t step = 0;
@@ -133,7 +136,8 @@ class Engine {
   virtual Result<State> state(ModelId id) const = 0;
   virtual Status load_state(ModelId id, const State& state) = 0;
 
-  /// f32 gradients accumulated so far, by parameter name (tests and custom optimizers). Tied uses added.
+  /// f32 gradients accumulated so far, by parameter name (tests and custom optimizers). Tied uses
+  /// added.
   virtual Result<TensorSet> gradients(ModelId id) const = 0;
 
   /// The plan of a full micro-batch of `id` with gradients, made if it is not there yet.

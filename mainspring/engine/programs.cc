@@ -12,7 +12,9 @@ namespace {
 
 std::string slot_prefix(size_t slot) { return "adapter" + std::to_string(slot) + "/"; }
 
-void copy_in(Buffer& buffer, const void* data, size_t bytes) { std::memcpy(buffer.data(), data, bytes); }
+void copy_in(Buffer& buffer, const void* data, size_t bytes) {
+  std::memcpy(buffer.data(), data, bytes);
+}
 
 // Adapters of the key with their slots and prefixes; a full model replaces the base instead.
 std::vector<nn::AdapterSpec> adapters_of(const Program::Key& key) {
@@ -72,7 +74,9 @@ void Program::run(const Batch& batch, std::span<const PackItem> items) {
   executable_->run({.table = &table, .pick_table = &picks, .kv = nullptr});
 }
 
-const float* Program::logprob() const { return static_cast<const float*>(executable_->output("logprob")); }
+const float* Program::logprob() const {
+  return static_cast<const float*>(executable_->output("logprob"));
+}
 
 const float* Program::token_loss() const {
   return static_cast<const float*>(executable_->output("token_loss"));

@@ -1,8 +1,8 @@
 // Programs: compiled graphs of one model, made when first needed and kept.
 //
-// The one idea: which adapters share a pass and which loss is asked for decide the graph; the number of
-// rows decides its capacity, which grows as needed up to the engine's limit. Not for state: that is
-// engine/trainable.h.
+// The one idea: which adapters share a pass and which loss is asked for decide the graph; the
+// number of rows decides its capacity, which grows as needed up to the engine's limit. Not for
+// state: that is engine/trainable.h.
 #pragma once
 
 #include <map>
@@ -59,15 +59,20 @@ class Programs {
 
   Programs(const LoadedModel& model, Executor& executor, const ParameterSet& base,
            std::shared_ptr<Buffer> rope_table, Options options)
-      : model_(model), executor_(executor), base_(base), rope_table_(std::move(rope_table)),
+      : model_(model),
+        executor_(executor),
+        base_(base),
+        rope_table_(std::move(rope_table)),
         options_(std::move(options)) {}
 
-  /// The program for `key` with room for `rows`. Errors: resource exhausted, or a broken graph (internal).
+  /// The program for `key` with room for `rows`. Errors: resource exhausted, or a broken graph
+  /// (internal).
   Result<Program*> get(const Program::Key& key, int64_t rows);
 
  private:
   Result<std::unique_ptr<Program>> make(const Program::Key& key, int64_t rows);
-  Status bind_sources(Program& program, const Program::Key& key, const std::vector<std::string>& sources);
+  Status bind_sources(Program& program, const Program::Key& key,
+                      const std::vector<std::string>& sources);
 
   const LoadedModel& model_;
   Executor& executor_;

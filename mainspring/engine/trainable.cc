@@ -75,7 +75,8 @@ Status bind_optimizer(Executable& program, const std::vector<std::string>& sourc
 }
 
 Result<std::unique_ptr<Executable>> compile_optimizer(
-    Executor& executor, const Trainable& t, void (*trace)(Tracer&, const std::vector<OptimizedParam>&)) {
+    Executor& executor, const Trainable& t,
+    void (*trace)(Tracer&, const std::vector<OptimizedParam>&)) {
   Tracer tracer(DType::kF32);
   trace(tracer, optimized_params(t));
   Graph graph = tracer.release();
@@ -95,11 +96,14 @@ int64_t Trainable::num_uses(const std::string& name) const {
 
 Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConfig& config,
                                              const LoraOptions& options) {
-  if (options.rank < 1) return invalid_argument("lora rank: expected 1 or more, got " + std::to_string(options.rank));
+  if (options.rank < 1)
+    return invalid_argument("lora rank: expected 1 or more, got " + std::to_string(options.rank));
   if (!(options.dropout >= 0.0f && options.dropout < 1.0f)) {
-    return invalid_argument("lora dropout: expected [0, 1), got " + std::to_string(options.dropout));
+    return invalid_argument("lora dropout: expected [0, 1), got " +
+                            std::to_string(options.dropout));
   }
-  if (!std::isfinite(options.alpha)) return invalid_argument("lora alpha: expected a finite number");
+  if (!std::isfinite(options.alpha))
+    return invalid_argument("lora alpha: expected a finite number");
   MS_ASSIGN_OR_RETURN(const auto modules, lora_modules(config, options.targets));
   auto trainable = std::make_unique<Trainable>();
   nn::AdapterSpec& adapter = trainable->adapter;
@@ -119,8 +123,10 @@ Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConf
   return trainable;
 }
 
-Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor, const ModelConfig& config,
-                                                          const Adapter& adapter, uint64_t dropout_seed) {
+Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor,
+                                                          const ModelConfig& config,
+                                                          const Adapter& adapter,
+                                                          uint64_t dropout_seed) {
   // The checks of names, pairs and shapes are make_adapter's; its uniform scale is not used.
   MS_RETURN_IF_ERROR(make_adapter(config, adapter.tensors, 1.0f, adapter.dropout).status());
   auto trainable = std::make_unique<Trainable>();

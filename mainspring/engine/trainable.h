@@ -1,7 +1,7 @@
 // Trainable: the parameters that learn, their gradients and their optimizer state.
 //
-// The one idea: an adapter and a full set of weights are the same thing, named f32 masters with moments and
-// one gradient accumulator per use in the graph.
+// The one idea: an adapter and a full set of weights are the same thing, named f32 masters with
+// moments and one gradient accumulator per use in the graph.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct Trainable {
   ParameterSet masters;     // f32, by name: "model....weight" or "<module>.lora_A.weight"
   ParameterSet adam_m;
   ParameterSet adam_v;
-  ParameterSet grads;       // "<name>" for the first use, "<name>#1", ... for later ones
+  ParameterSet grads;  // "<name>" for the first use, "<name>#1", ... for later ones
   int64_t step = 0;
   bool has_gradient = false;
   std::unique_ptr<Executable> norm_program;
@@ -33,15 +33,18 @@ struct Trainable {
   int64_t num_uses(const std::string& name) const;
 };
 
-/// A fresh adapter: A kaiming-uniform as PEFT's, in [-1/sqrt(in), 1/sqrt(in)], keyed by (seed, module,
-/// element); B zero. Errors: invalid argument for an unknown target, rank < 1 or dropout outside [0, 1).
+/// A fresh adapter: A kaiming-uniform as PEFT's, in [-1/sqrt(in), 1/sqrt(in)], keyed by (seed,
+/// module, element); B zero. Errors: invalid argument for an unknown target, rank < 1 or dropout
+/// outside [0, 1).
 Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConfig& config,
                                              const LoraOptions& options);
 
 /// An adapter with given values, ranks and scales.
 /// Errors: invalid argument for an unknown module, a missing half or a wrong shape.
-Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor, const ModelConfig& config,
-                                                          const Adapter& adapter, uint64_t dropout_seed);
+Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor,
+                                                          const ModelConfig& config,
+                                                          const Adapter& adapter,
+                                                          uint64_t dropout_seed);
 
 /// f32 masters of every weight of the model.
 Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model);

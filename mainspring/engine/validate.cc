@@ -39,7 +39,8 @@ Status check_values(const std::vector<float>& values, size_t length, const std::
 
 Status check_range(const char* name, double value, double low, double high, const char* expected) {
   if (std::isfinite(value) && value >= low && value < high) return {};
-  return invalid_argument(std::string(name) + ": expected " + expected + ", got " + std::to_string(value));
+  return invalid_argument(std::string(name) + ": expected " + expected + ", got " +
+                          std::to_string(value));
 }
 
 }  // namespace
@@ -49,8 +50,8 @@ Status validate_datum(const Datum& datum, size_t index, int64_t vocabulary, int6
   const size_t length = datum.tokens.size();
   if (length == 0) return invalid_argument(where(index, "tokens") + "expected at least one");
   if (static_cast<int64_t>(length) > max_tokens) {
-    return invalid_argument(where(index, "tokens") + "expected at most " + std::to_string(max_tokens) +
-                            ", got " + std::to_string(length));
+    return invalid_argument(where(index, "tokens") + "expected at most " +
+                            std::to_string(max_tokens) + ", got " + std::to_string(length));
   }
   if (datum.targets.size() != length) {
     return invalid_argument(where(index, "targets") + "expected " + std::to_string(length) +
@@ -79,8 +80,8 @@ Status validate_adamw(const AdamwOptions& o) {
   MS_RETURN_IF_ERROR(check_range("eps", static_cast<double>(o.eps), 0, kMany, "a number >= 0"));
   MS_RETURN_IF_ERROR(
       check_range("weight_decay", static_cast<double>(o.weight_decay), 0, kMany, "a number >= 0"));
-  MS_RETURN_IF_ERROR(
-      check_range("max_grad_norm", static_cast<double>(o.max_grad_norm), 0, kMany, "a number >= 0"));
+  MS_RETURN_IF_ERROR(check_range("max_grad_norm", static_cast<double>(o.max_grad_norm), 0, kMany,
+                                 "a number >= 0"));
   return check_range("normaliser", o.normaliser, 1e-300, kMany, "a number above 0");
 }
 
@@ -93,7 +94,8 @@ Status check_same_tensors(const TensorSet& expected, const TensorSet& got) {
     }
   }
   for (const auto& [name, tensor] : got) {
-    if (expected.count(name) == 0) return invalid_argument("state has an unexpected tensor " + name);
+    if (expected.count(name) == 0)
+      return invalid_argument("state has an unexpected tensor " + name);
   }
   return {};
 }

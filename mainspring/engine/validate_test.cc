@@ -17,7 +17,9 @@ Datum good() {
   return datum;
 }
 
-std::string error_of(const Datum& datum) { return validate_datum(datum, 3, 10, 8, loss()).message(); }
+std::string error_of(const Datum& datum) {
+  return validate_datum(datum, 3, 10, 8, loss()).message();
+}
 
 TEST(Validate, AGoodDatumPasses) { EXPECT_EQ(error_of(good()), ""); }
 
@@ -49,7 +51,8 @@ TEST(Validate, AdamwSettingsAreBounded) {
 }
 
 TEST(Validate, AnUnknownLossNamesTheNearest) {
-  EXPECT_NE(find_loss("cross_entrop").status().message().find("\"cross_entropy\""), std::string::npos);
+  EXPECT_NE(find_loss("cross_entrop").status().message().find("\"cross_entropy\""),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Executor, Executable, Buffer: what runs a graph. Interfaces only.
 //
-// The one idea: a graph is compiled once for a capacity (rows, picked), buffers are bound to its named
-// sources, and running it cannot fail for shape reasons and allocates nothing.
+// The one idea: a graph is compiled once for a capacity (rows, picked), buffers are bound to its
+// named sources, and running it cannot fail for shape reasons and allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "mainspring/base/status.h"
-#include "mainspring/batch/row_table.h"
 #include "mainspring/exec/kv_view.h"
 #include "mainspring/ir/graph.h"
 #include "mainspring/ir/passes/pass.h"
+#include "mainspring/ir/row_table.h"
 
 namespace mainspring {
 
@@ -26,7 +26,8 @@ class Buffer {
   virtual DType dtype() const = 0;
   virtual const std::vector<int64_t>& shape() const = 0;
   virtual int64_t size_bytes() const = 0;
-  /// The bytes; writing through it must be followed by mark_changed(). Null for borrowed read-only data.
+  /// The bytes; writing through it must be followed by mark_changed(). Null for borrowed read-only
+  /// data.
   virtual void* data() = 0;
   virtual const void* data() const = 0;
   /// Tells the executor that layouts derived from the bytes (packed weights) are stale.
@@ -70,13 +71,13 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
-  /// Binds a source; the buffer must outlive its last run. Errors: not found; invalid argument for another
-  /// dtype or shape (rows and picked: at least the capacity).
+  /// Binds a source; the buffer must outlive its last run. Errors: not found; invalid argument for
+  /// another dtype or shape (rows and picked: at least the capacity).
   virtual Status bind(std::string_view source, Buffer* buffer) = 0;
 
-  /// Runs with table.num_rows <= capacity.rows and table.picked.size() <= capacity.picked. Every source is
-  /// bound. `pick_table`: the picks' own segments (empty when no pick is folded). Allocates nothing after
-  /// its first call. Not to be called concurrently for one executor.
+  /// Runs with table.num_rows <= capacity.rows and table.picked.size() <= capacity.picked. Every
+  /// source is bound. `pick_table`: the picks' own segments (empty when no pick is folded).
+  /// Allocates nothing after its first call. Not to be called concurrently for one executor.
   struct RunArgs {
     const RowTable* table = nullptr;
     const RowTable* pick_table = nullptr;
@@ -90,7 +91,8 @@ class Executable {
   virtual const PlanReport& report() const = 0;
 };
 
-/// A source of host-side row operations on logits that must match the graph's (docs/exactness.md, 14, 19).
+/// A source of host-side row operations on logits that must match the graph's (docs/exactness.md,
+/// 14, 19).
 class RowMath {
  public:
   virtual ~RowMath() = default;
@@ -114,19 +116,20 @@ class Executor {
   virtual int num_threads() const = 0;
 
   virtual std::unique_ptr<Buffer> allocate(DType dtype, std::vector<int64_t> shape) = 0;  // zeroed
-  virtual std::unique_ptr<Buffer> borrow(BorrowedTensor tensor) = 0;                       // read only
+  virtual std::unique_ptr<Buffer> borrow(BorrowedTensor tensor) = 0;  // read only
 
   /// Runs the passes, plans and checks. Errors: resource exhausted if the arena cannot be had;
   /// unimplemented naming an op without a kernel.
-  virtual Result<std::unique_ptr<Executable>> compile(Graph graph, const CompileOptions& options) = 0;
+  virtual Result<std::unique_ptr<Executable>> compile(Graph graph,
+                                                      const CompileOptions& options) = 0;
 
   virtual const RowMath& row_math() const = 0;
 
   /// Memory that this executor may still take: of the machine, and of the container it runs in.
   virtual int64_t available_bytes() const = 0;
 
-  /// FLOP/s that this executor reaches at best: its own bf16 matrix product on operands in cache, all
-  /// threads, measured on first use (some 50 ms).
+  /// FLOP/s that this executor reaches at best: its own bf16 matrix product on operands in cache,
+  /// all threads, measured on first use (some 50 ms).
   virtual double peak_flops() = 0;
 
   /// Bytes held by buffers, packs and arenas now, and the most so far.

@@ -1,7 +1,7 @@
 // What attention sees of a paged key/value cache.
 //
-// The one idea: a page holds kPageTokens consecutive positions of one sequence as rows [kv*c], the same
-// layout as the activation's rows, so a key block is a pointer and a stride wherever it lives.
+// The one idea: a page holds kPageTokens consecutive positions of one sequence as rows [kv*c], the
+// same layout as the activation's rows, so a key block is a pointer and a stride wherever it lives.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // TOML as a tree that remembers where every key stands. The only adapter to toml++.
 //
-// The one idea: readers of configuration want "file:line:column" for every refusal, so each value carries
-// its place; types are JSON's plus integers.
+// The one idea: readers of configuration want "file:line:column" for every refusal, so each value
+// carries its place; types are JSON's plus integers.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ struct Row {
 
 // In the order of the enum.
 constexpr Row kTable[] = {
-    {DType::kF32, "f32", 1, 4},    {DType::kBF16, "bf16", 1, 2},  {DType::kF16, "f16", 1, 2},
-    {DType::kI32, "i32", 1, 4},    {DType::kQ4_0, "q4_0", 32, 18}, {DType::kQ4_1, "q4_1", 32, 20},
+    {DType::kF32, "f32", 1, 4},     {DType::kBF16, "bf16", 1, 2},   {DType::kF16, "f16", 1, 2},
+    {DType::kI32, "i32", 1, 4},     {DType::kQ4_0, "q4_0", 32, 18}, {DType::kQ4_1, "q4_1", 32, 20},
     {DType::kQ8_0, "q8_0", 32, 34}, {DType::kNF4, "nf4", 64, 33},
 };
 

@@ -9,12 +9,13 @@ namespace mainspring {
 enum class DType : uint8_t {
   kF32,
   kBF16,
-  kF16,   // storage only
+  kF16,  // storage only
   kI32,
   kQ4_0,  // GGUF: 32 values, f16 scale
   kQ4_1,  // GGUF: 32 values, f16 scale and minimum
   kQ8_0,  // GGUF: 32 values, f16 scale
-  kNF4,   // 64 values, 4-bit NormalFloat codes, double-quantised scales (weights/nf4.h has the layout)
+  kNF4,   // 64 values, 4-bit NormalFloat codes, double-quantised scales (weights/nf4.h has the
+          // layout)
 };
 
 /// "f32", "bf16", "f16", "i32", "q4_0", "q4_1", "q8_0", "nf4".

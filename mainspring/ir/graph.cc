@@ -78,7 +78,8 @@ Status verify_node(const Graph& graph, size_t index, std::vector<bool>& made) {
   if (op_info(node.op).is_source) return {};
   auto inferred = op_info(node.op).infer(graph.compute(), node.attrs, input_types(graph, node));
   if (!inferred.ok()) return broken(graph, index, inferred.status().message());
-  if (inferred->size() != node.outputs.size()) return broken(graph, index, "wrong number of outputs");
+  if (inferred->size() != node.outputs.size())
+    return broken(graph, index, "wrong number of outputs");
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const bool filled = node.op == OpKind::kFill;  // its type is given, not inferred
     if (!filled && !((*inferred)[i] == graph.type(node.outputs[i]))) {
@@ -144,7 +145,8 @@ Status verify(const Graph& graph) {
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     MS_RETURN_IF_ERROR(verify_node(graph, i, made));
     const Node& node = graph.nodes()[i];
-    if (op_info(node.op).is_source && !names.insert(std::get<SourceAttrs>(node.attrs).name).second) {
+    if (op_info(node.op).is_source &&
+        !names.insert(std::get<SourceAttrs>(node.attrs).name).second) {
       return broken(graph, i, "a second source named " + std::get<SourceAttrs>(node.attrs).name);
     }
   }

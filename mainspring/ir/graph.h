@@ -1,8 +1,8 @@
 // Graph: a model's computation as data: nodes in execution order over typed values.
 //
-// The one idea: tracing, differentiation, passes and planning all read and write this one structure.
-// A value is made by exactly one node; a node's attributes are plain data. Nothing here computes.
-// Not for memory or devices: see exec/.
+// The one idea: tracing, differentiation, passes and planning all read and write this one
+// structure. A value is made by exactly one node; a node's attributes are plain data. Nothing here
+// computes. Not for memory or devices: see exec/.
 #pragma once
 
 #include <cstdint>
@@ -79,9 +79,10 @@ struct LoraAttrs {
   friend bool operator==(const LoraAttrs&, const LoraAttrs&) = default;
 };
 
-/// kLinear: inputs x (rows|picked, in), weights (out_i, in) x num_weights, biases (out_i) x num_weights if
-/// has_bias, then A (rank, in), B (out, rank) per adapter. Outputs y_i, then u (rows, rank) per adapter.
-/// kLinearInputGrad: inputs dy_i x num_weights, weights x num_weights, then du, A per adapter; output dx.
+/// kLinear: inputs x (rows|picked, in), weights (out_i, in) x num_weights, biases (out_i) x
+/// num_weights if has_bias, then A (rank, in), B (out, rank) per adapter. Outputs y_i, then u
+/// (rows, rank) per adapter. kLinearInputGrad: inputs dy_i x num_weights, weights x num_weights,
+/// then du, A per adapter; output dx.
 struct LinearAttrs {
   int32_t num_weights = 1;
   bool has_bias = false;
@@ -139,9 +140,9 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attrs attrs;
-  std::string path;      // where in the model: "layers.3.mlp"
-  int32_t region = -1;   // recomputation region (a layer); -1: none
-  bool backward = false; // made by autodiff
+  std::string path;       // where in the model: "layers.3.mlp"
+  int32_t region = -1;    // recomputation region (a layer); -1: none
+  bool backward = false;  // made by autodiff
 };
 
 struct GraphOutput {
@@ -190,8 +191,8 @@ class Graph {
 /// Names of all sources, in the order of the graph.
 std::vector<std::string> source_names(const Graph& graph);
 
-/// Every value is produced once and before its uses, every node's types follow its shape rule, names of
-/// sources and outputs are unique. Errors: internal, naming the first broken node.
+/// Every value is produced once and before its uses, every node's types follow its shape rule,
+/// names of sources and outputs are unique. Errors: internal, naming the first broken node.
 Status verify(const Graph& graph);
 
 /// One line per node: "%12: bf16(rows, 576) = rms_norm(%3, %11) {eps=1e-05} layers.0".

@@ -24,7 +24,8 @@ bool is_f32(const ValueType& type, const std::vector<int64_t>& dims) {
 }
 
 Status expect_accumulator(const Types& in, size_t index, const std::vector<int64_t>& dims) {
-  return expect(is_f32(in[index], dims), "an accumulator f32" + Shape{dims}.to_string(), got(in, index));
+  return expect(is_f32(in[index], dims), "an accumulator f32" + Shape{dims}.to_string(),
+                got(in, index));
 }
 
 // A matrix whose last axis is `width` (any when 0) and whose first is rows or picked.
@@ -85,9 +86,9 @@ Result<Types> infer_linear(DType compute, const Attrs& attrs, const Types& in) {
 Result<Types> infer_rms_norm(DType compute, const Attrs& attrs, const Types& in) {
   const auto& a = std::get<NormAttrs>(attrs);
   MS_RETURN_IF_ERROR(expect_count(in, 2));
-  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0) && a.width > 0 &&
-                                in[0].shape.dims[1] % a.width == 0,
-                            "x (rows, multiple of " + std::to_string(a.width) + ")", got(in, 0)));
+  MS_RETURN_IF_ERROR(
+      expect(is_activation(in[0], compute, 0) && a.width > 0 && in[0].shape.dims[1] % a.width == 0,
+             "x (rows, multiple of " + std::to_string(a.width) + ")", got(in, 0)));
   MS_RETURN_IF_ERROR(expect(in[1].shape.dims == std::vector<int64_t>{a.width},
                             "w (" + std::to_string(a.width) + ")", got(in, 1)));
   return Types{in[0]};
@@ -97,7 +98,8 @@ Result<Types> infer_rope(DType compute, const Attrs& attrs, const Types& in) {
   const auto& a = std::get<RopeAttrs>(attrs);
   MS_RETURN_IF_ERROR(expect_count(in, 2));
   MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, a.heads * a.head_width),
-                            "x (rows, " + std::to_string(a.heads * a.head_width) + ")", got(in, 0)));
+                            "x (rows, " + std::to_string(a.heads * a.head_width) + ")",
+                            got(in, 0)));
   const Shape& t = in[1].shape;
   MS_RETURN_IF_ERROR(expect(in[1].dtype == DType::kF32 && t.rank() == 3 &&
                                 t.dims[1] == a.head_width / 2 && t.dims[2] == 2,
@@ -132,8 +134,8 @@ Result<Types> infer_attention_grad(DType compute, const Attrs& attrs, const Type
   const auto& a = std::get<AttentionAttrs>(attrs);
   MS_RETURN_IF_ERROR(expect_attention(compute, a, in));
   MS_RETURN_IF_ERROR(expect(in[3] == in[0], "o like q", got(in, 3)));
-  MS_RETURN_IF_ERROR(expect(is_f32(in[4], {in[0].shape.dims[0], a.query_heads}),
-                            "lse f32(rows, h)", got(in, 4)));
+  MS_RETURN_IF_ERROR(
+      expect(is_f32(in[4], {in[0].shape.dims[0], a.query_heads}), "lse f32(rows, h)", got(in, 4)));
   MS_RETURN_IF_ERROR(expect(in[5] == in[0], "d_o like q", got(in, 5)));
   return Types{in[0], in[1], in[2]};
 }
@@ -183,11 +185,12 @@ Result<Types> infer_head(DType compute, const Attrs&, const Types& in) {
 
 // Inputs x, w, targets, lse, d_logprob [, acc]; outputs dx [, acc].
 Result<Types> infer_head_grad(DType compute, const Attrs&, const Types& in) {
-  MS_RETURN_IF_ERROR(expect(in.size() == 5 || in.size() == 6, "5 or 6 inputs",
-                            std::to_string(in.size())));
+  MS_RETURN_IF_ERROR(
+      expect(in.size() == 5 || in.size() == 6, "5 or 6 inputs", std::to_string(in.size())));
   MS_RETURN_IF_ERROR(expect_head(compute, in));
   for (size_t i = 3; i < 5; ++i) {
-    MS_RETURN_IF_ERROR(expect(is_f32(in[i], {in[0].shape.dims[0]}), "lse, d_logprob f32(picked)", got(in, i)));
+    MS_RETURN_IF_ERROR(
+        expect(is_f32(in[i], {in[0].shape.dims[0]}), "lse, d_logprob f32(picked)", got(in, i)));
   }
   Types out{in[0]};
   if (in.size() == 6) {
@@ -229,9 +232,9 @@ Result<Types> infer_linear_input_grad(DType compute, const Attrs& attrs, const T
   const size_t n = static_cast<size_t>(a.num_weights);
   MS_RETURN_IF_ERROR(expect_count(in, 2 * n + 2 * a.adapters.size()));
   for (size_t i = 0; i < n; ++i) {
-    MS_RETURN_IF_ERROR(expect(in[n + i].shape.rank() == 2 &&
-                                  is_activation(in[i], compute, in[n + i].shape.dims[0]),
-                              "dy (rows, out) for a weight (out, in)", got(in, i)));
+    MS_RETURN_IF_ERROR(expect(
+        in[n + i].shape.rank() == 2 && is_activation(in[i], compute, in[n + i].shape.dims[0]),
+        "dy (rows, out) for a weight (out, in)", got(in, i)));
   }
   const int64_t rows = in[0].shape.dims[0];
   const int64_t width = in[n].shape.dims[1];
@@ -242,9 +245,10 @@ Result<Types> infer_linear_input_grad(DType compute, const Attrs& attrs, const T
   for (size_t j = 0; j < a.adapters.size(); ++j) {
     const size_t du = 2 * n + 2 * j;
     const Shape want_a{{a.adapters[j].rank, width}};
-    MS_RETURN_IF_ERROR(expect(is_activation(in[du], compute, a.adapters[j].rank), "du (rows, rank)",
-                              got(in, du)));
-    MS_RETURN_IF_ERROR(expect(in[du + 1].shape == want_a, "A " + want_a.to_string(), got(in, du + 1)));
+    MS_RETURN_IF_ERROR(
+        expect(is_activation(in[du], compute, a.adapters[j].rank), "du (rows, rank)", got(in, du)));
+    MS_RETURN_IF_ERROR(
+        expect(in[du + 1].shape == want_a, "A " + want_a.to_string(), got(in, du + 1)));
   }
   return Types{{compute, {{rows, width}}}};
 }
@@ -278,8 +282,8 @@ Result<Types> infer_bias_grad(DType compute, const Attrs&, const Types& in) {
 
 // Inputs x, w, dy [, acc]; outputs dx [, acc].
 Result<Types> infer_rms_norm_grad(DType compute, const Attrs& attrs, const Types& in) {
-  MS_RETURN_IF_ERROR(expect(in.size() == 3 || in.size() == 4, "3 or 4 inputs",
-                            std::to_string(in.size())));
+  MS_RETURN_IF_ERROR(
+      expect(in.size() == 3 || in.size() == 4, "3 or 4 inputs", std::to_string(in.size())));
   MS_RETURN_IF_ERROR(infer_rms_norm(compute, attrs, {in[0], in[1]}).status());
   MS_RETURN_IF_ERROR(expect(in[0] == in[2], "dy like x", got(in, 2)));
   Types out{in[0]};
@@ -308,7 +312,8 @@ Result<Types> infer_adamw(DType, const Attrs&, const Types& in) {
   for (size_t i = 1; i < 4; ++i) {
     MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
   }
-  MS_RETURN_IF_ERROR(expect(in[4].shape.dims == std::vector<int64_t>{8}, "scalars f32(8)", got(in, 4)));
+  MS_RETURN_IF_ERROR(
+      expect(in[4].shape.dims == std::vector<int64_t>{8}, "scalars f32(8)", got(in, 4)));
   return Types{in[0], in[1], in[2]};
 }
 
@@ -339,7 +344,8 @@ double flops_linear(const Attrs& attrs, const Types& in, const Types& out, RowCo
   return flops;
 }
 
-double flops_linear_input_grad(const Attrs& attrs, const Types& in, const Types&, RowCounts counts) {
+double flops_linear_input_grad(const Attrs& attrs, const Types& in, const Types&,
+                               RowCounts counts) {
   const auto& a = std::get<LinearAttrs>(attrs);
   const size_t n = static_cast<size_t>(a.num_weights);
   double flops = 0;
@@ -358,17 +364,21 @@ double flops_weight_grad(const Attrs&, const Types& in, const Types&, RowCounts 
 }
 
 double flops_lora_up_grad(const Attrs& attrs, const Types& in, const Types&, RowCounts counts) {
-  return 2 * static_cast<double>(in[0].shape.num_elements(counts) * std::get<LoraAttrs>(attrs).rank);
+  return 2 *
+         static_cast<double>(in[0].shape.num_elements(counts) * std::get<LoraAttrs>(attrs).rank);
 }
 
-// Causal: half of the square, counted for one sequence of all rows (an upper bound for packed rows).
+// Causal: half of the square, counted for one sequence of all rows (an upper bound for packed
+// rows).
 double flops_attention(const Attrs& attrs, const Types&, const Types&, RowCounts counts) {
   const auto& a = std::get<AttentionAttrs>(attrs);
-  const double pairs = 0.5 * static_cast<double>(counts.rows) * static_cast<double>(counts.rows + 1);
+  const double pairs =
+      0.5 * static_cast<double>(counts.rows) * static_cast<double>(counts.rows + 1);
   return 4 * pairs * static_cast<double>(a.query_heads * a.head_width);
 }
 
-double flops_attention_grad(const Attrs& attrs, const Types& in, const Types& out, RowCounts counts) {
+double flops_attention_grad(const Attrs& attrs, const Types& in, const Types& out,
+                            RowCounts counts) {
   return 2.5 * flops_attention(attrs, in, out, counts);
 }
 
@@ -381,36 +391,171 @@ double flops_head_grad(const Attrs& attrs, const Types& in, const Types& out, Ro
 }
 
 constexpr OpInfo kTable[] = {
-    {.kind = OpKind::kInput, .name = "input", .is_source = true, .infer = infer_source, .flops = flops_none},
-    {.kind = OpKind::kParam, .name = "param", .is_source = true, .infer = infer_source, .flops = flops_none},
-    {.kind = OpKind::kState, .name = "state", .is_source = true, .infer = infer_source, .flops = flops_none},
-    {.kind = OpKind::kEmbedding, .name = "embedding", .is_cheap = true, .is_differentiable = true, .infer = infer_embedding, .flops = flops_none},
-    {.kind = OpKind::kLinear, .name = "linear", .is_differentiable = true, .infer = infer_linear, .flops = flops_linear},
-    {.kind = OpKind::kRmsNorm, .name = "rms_norm", .is_cheap = true, .is_differentiable = true, .infer = infer_rms_norm, .flops = flops_pointwise},
-    {.kind = OpKind::kRope, .name = "rope", .is_cheap = true, .is_differentiable = true, .infer = infer_rope, .flops = flops_pointwise},
-    {.kind = OpKind::kAttention, .name = "attention", .is_differentiable = true, .infer = infer_attention, .flops = flops_attention},
-    {.kind = OpKind::kSilu, .name = "silu", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same<1>, .flops = flops_pointwise},
-    {.kind = OpKind::kMul, .name = "mul", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same<2>, .flops = flops_pointwise},
-    {.kind = OpKind::kSiluMul, .name = "silu_mul", .is_elementwise = true, .is_fused = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same<2>, .flops = flops_pointwise},
-    {.kind = OpKind::kAdd, .name = "add", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_same_as_first, .flops = flops_pointwise},
-    {.kind = OpKind::kGatherRows, .name = "gather_rows", .is_cheap = true, .is_differentiable = true, .infer = infer_gather, .flops = flops_none},
-    {.kind = OpKind::kHeadLogprob, .name = "head_logprob", .is_fused = true, .is_differentiable = true, .infer = infer_head, .flops = flops_head},
-    {.kind = OpKind::kScale, .name = "scale", .is_elementwise = true, .is_cheap = true, .is_differentiable = true, .infer = infer_scale, .flops = flops_pointwise},
-    {.kind = OpKind::kReduceSum, .name = "reduce_sum", .is_differentiable = true, .infer = infer_reduce_sum, .flops = flops_pointwise},
+    {.kind = OpKind::kInput,
+     .name = "input",
+     .is_source = true,
+     .infer = infer_source,
+     .flops = flops_none},
+    {.kind = OpKind::kParam,
+     .name = "param",
+     .is_source = true,
+     .infer = infer_source,
+     .flops = flops_none},
+    {.kind = OpKind::kState,
+     .name = "state",
+     .is_source = true,
+     .infer = infer_source,
+     .flops = flops_none},
+    {.kind = OpKind::kEmbedding,
+     .name = "embedding",
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_embedding,
+     .flops = flops_none},
+    {.kind = OpKind::kLinear,
+     .name = "linear",
+     .is_differentiable = true,
+     .infer = infer_linear,
+     .flops = flops_linear},
+    {.kind = OpKind::kRmsNorm,
+     .name = "rms_norm",
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_rms_norm,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kRope,
+     .name = "rope",
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_rope,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kAttention,
+     .name = "attention",
+     .is_differentiable = true,
+     .infer = infer_attention,
+     .flops = flops_attention},
+    {.kind = OpKind::kSilu,
+     .name = "silu",
+     .is_elementwise = true,
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_same<1>,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kMul,
+     .name = "mul",
+     .is_elementwise = true,
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_same<2>,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kSiluMul,
+     .name = "silu_mul",
+     .is_elementwise = true,
+     .is_fused = true,
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_same<2>,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kAdd,
+     .name = "add",
+     .is_elementwise = true,
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_same_as_first,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kGatherRows,
+     .name = "gather_rows",
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_gather,
+     .flops = flops_none},
+    {.kind = OpKind::kHeadLogprob,
+     .name = "head_logprob",
+     .is_fused = true,
+     .is_differentiable = true,
+     .infer = infer_head,
+     .flops = flops_head},
+    {.kind = OpKind::kScale,
+     .name = "scale",
+     .is_elementwise = true,
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_scale,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kReduceSum,
+     .name = "reduce_sum",
+     .is_differentiable = true,
+     .infer = infer_reduce_sum,
+     .flops = flops_pointwise},
     {.kind = OpKind::kFill, .name = "fill", .infer = infer_fill, .flops = flops_none},
-    {.kind = OpKind::kEmbeddingGrad, .name = "embedding_grad", .writes_state = true, .aliased_input = 2, .infer = infer_embedding_grad, .flops = flops_pointwise},
-    {.kind = OpKind::kLinearInputGrad, .name = "linear_input_grad", .infer = infer_linear_input_grad, .flops = flops_linear_input_grad},
-    {.kind = OpKind::kLinearWeightGrad, .name = "linear_weight_grad", .writes_state = true, .aliased_input = 2, .infer = infer_weight_grad, .flops = flops_weight_grad},
-    {.kind = OpKind::kLoraUpGrad, .name = "lora_up_grad", .infer = infer_lora_up_grad, .flops = flops_lora_up_grad},
-    {.kind = OpKind::kBiasGrad, .name = "bias_grad", .writes_state = true, .aliased_input = 1, .infer = infer_bias_grad, .flops = flops_pointwise},
-    {.kind = OpKind::kRmsNormGrad, .name = "rms_norm_grad", .writes_state = true, .aliased_input = 3, .infer = infer_rms_norm_grad, .flops = flops_pointwise},
-    {.kind = OpKind::kSiluGrad, .name = "silu_grad", .is_elementwise = true, .infer = infer_same<2>, .flops = flops_pointwise},
-    {.kind = OpKind::kSiluMulGrad, .name = "silu_mul_grad", .is_elementwise = true, .is_fused = true, .infer = infer_silu_mul_grad, .flops = flops_pointwise},
-    {.kind = OpKind::kAttentionGrad, .name = "attention_grad", .infer = infer_attention_grad, .flops = flops_attention_grad},
-    {.kind = OpKind::kScatterRows, .name = "scatter_rows", .infer = infer_scatter, .flops = flops_none},
-    {.kind = OpKind::kHeadLogprobGrad, .name = "head_logprob_grad", .is_fused = true, .writes_state = true, .aliased_input = 5, .infer = infer_head_grad, .flops = flops_head_grad},
-    {.kind = OpKind::kSumOfSquares, .name = "sum_of_squares", .infer = infer_sum_of_squares, .flops = flops_pointwise},
-    {.kind = OpKind::kAdamw, .name = "adamw", .writes_state = true, .aliased_input = 0, .infer = infer_adamw, .flops = flops_pointwise},
+    {.kind = OpKind::kEmbeddingGrad,
+     .name = "embedding_grad",
+     .writes_state = true,
+     .aliased_input = 2,
+     .infer = infer_embedding_grad,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kLinearInputGrad,
+     .name = "linear_input_grad",
+     .infer = infer_linear_input_grad,
+     .flops = flops_linear_input_grad},
+    {.kind = OpKind::kLinearWeightGrad,
+     .name = "linear_weight_grad",
+     .writes_state = true,
+     .aliased_input = 2,
+     .infer = infer_weight_grad,
+     .flops = flops_weight_grad},
+    {.kind = OpKind::kLoraUpGrad,
+     .name = "lora_up_grad",
+     .infer = infer_lora_up_grad,
+     .flops = flops_lora_up_grad},
+    {.kind = OpKind::kBiasGrad,
+     .name = "bias_grad",
+     .writes_state = true,
+     .aliased_input = 1,
+     .infer = infer_bias_grad,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kRmsNormGrad,
+     .name = "rms_norm_grad",
+     .writes_state = true,
+     .aliased_input = 3,
+     .infer = infer_rms_norm_grad,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kSiluGrad,
+     .name = "silu_grad",
+     .is_elementwise = true,
+     .infer = infer_same<2>,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kSiluMulGrad,
+     .name = "silu_mul_grad",
+     .is_elementwise = true,
+     .is_fused = true,
+     .infer = infer_silu_mul_grad,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kAttentionGrad,
+     .name = "attention_grad",
+     .infer = infer_attention_grad,
+     .flops = flops_attention_grad},
+    {.kind = OpKind::kScatterRows,
+     .name = "scatter_rows",
+     .infer = infer_scatter,
+     .flops = flops_none},
+    {.kind = OpKind::kHeadLogprobGrad,
+     .name = "head_logprob_grad",
+     .is_fused = true,
+     .writes_state = true,
+     .aliased_input = 5,
+     .infer = infer_head_grad,
+     .flops = flops_head_grad},
+    {.kind = OpKind::kSumOfSquares,
+     .name = "sum_of_squares",
+     .infer = infer_sum_of_squares,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kAdamw,
+     .name = "adamw",
+     .writes_state = true,
+     .aliased_input = 0,
+     .infer = infer_adamw,
+     .flops = flops_pointwise},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(OpKind::kNumOps));
 

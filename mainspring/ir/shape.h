@@ -1,7 +1,7 @@
 // Shape and ValueType: the metadata of a traced value.
 //
-// The one idea: all dimensions are static but two, which are bound at run time up to the plan's capacity:
-// kRows (tokens of the batch) and kPicked (rows that reach the head).
+// The one idea: all dimensions are static but two, which are bound at run time up to the plan's
+// capacity: kRows (tokens of the batch) and kPicked (rows that reach the head).
 #pragma once
 
 #include <cstdint>

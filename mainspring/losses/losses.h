@@ -1,7 +1,8 @@
 // Losses by name: per-token arithmetic over log-probabilities, summed.
 //
-// The one idea: a loss is one table row (losses.cc) and one function that traces its per-token part; the
-// engine sums over tokens, and the normaliser divides once in optim_step (docs/exactness.md, rule 13).
+// The one idea: a loss is one table row (losses.cc) and one function that traces its per-token
+// part; the engine sums over tokens, and the normaliser divides once in optim_step
+// (docs/exactness.md, rule 13).
 #pragma once
 
 #include <span>

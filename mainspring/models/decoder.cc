@@ -56,11 +56,11 @@ Tensor decoder_layer(const nn::Params& params, const ModelConfig& config, const 
       rms_norm(h, params.get(name + ".input_layernorm.weight", {config.d}), config.rms_eps),
       name + ".self_attn", layer, table);
   const Tensor middle = add({h, attended});
-  const Tensor fed = mlp_block(
-      params, config,
-      rms_norm(middle, params.get(name + ".post_attention_layernorm.weight", {config.d}),
-               config.rms_eps),
-      name + ".mlp");
+  const Tensor fed =
+      mlp_block(params, config,
+                rms_norm(middle, params.get(name + ".post_attention_layernorm.weight", {config.d}),
+                         config.rms_eps),
+                name + ".mlp");
   return add({middle, fed});
 }
 
@@ -71,7 +71,8 @@ Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64
   const Tensor tokens = tracer.input(kTokensInput, {DType::kI32, {{kRows}}});
   const Tensor table =
       tracer.param(kRopeTableParam, {DType::kF32, {{rope_positions, config.head_width / 2, 2}}});
-  Tensor h = embedding(tokens, params.get("model.embed_tokens.weight", {config.vocabulary, config.d}));
+  Tensor h =
+      embedding(tokens, params.get("model.embed_tokens.weight", {config.vocabulary, config.d}));
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     h = checkpoint(tracer, "layers." + std::to_string(layer), static_cast<int32_t>(layer),
                    [&] { return decoder_layer(params, config, h, layer, table); });

@@ -8,9 +8,9 @@
 namespace mainspring {
 
 /// Names of the sources a traced decoder binds beside the model's parameters.
-inline constexpr const char* kTokensInput = "tokens";        // i32(rows)
-inline constexpr const char* kTargetsInput = "targets";      // i32(picked)
-inline constexpr const char* kRopeTableParam = "rope.table"; // f32(positions, c/2, 2)
+inline constexpr const char* kTokensInput = "tokens";         // i32(rows)
+inline constexpr const char* kTargetsInput = "targets";       // i32(picked)
+inline constexpr const char* kRopeTableParam = "rope.table";  // f32(positions, c/2, 2)
 
 /// Tokens to the last norm's output at the picked rows. Each layer is one recomputation region.
 /// Shapes: result (picked, d). `rope_positions` is the length of the bound rope table.

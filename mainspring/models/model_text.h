@@ -11,8 +11,8 @@
 namespace mainspring {
 
 struct ModelText {
-  std::shared_ptr<const Tokenizer> tokenizer;        // null if the model's files have none
-  std::shared_ptr<const ChatTemplate> chat_template; // null if there is none
+  std::shared_ptr<const Tokenizer> tokenizer;         // null if the model's files have none
+  std::shared_ptr<const ChatTemplate> chat_template;  // null if there is none
 };
 
 /// Errors: those of Tokenizer and ChatTemplate, with the model's path.

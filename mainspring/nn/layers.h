@@ -1,7 +1,7 @@
 // Layers as functions over (params, x).
 //
-// The one idea: a layer is a function of tensors; a linear takes its weights, biases and adapters as data,
-// so LoRA is never a wrapper. Names of parameters are Hugging Face's.
+// The one idea: a layer is a function of tensors; a linear takes its weights, biases and adapters
+// as data, so LoRA is never a wrapper. Names of parameters are Hugging Face's.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,8 @@ struct AdapterSpec {
     int64_t rank = 16;
     float scale = 2.0f;
   };
-  std::vector<std::pair<std::string, Module>> modules;  // "model.layers.0.self_attn.q_proj" -> sizes
+  std::vector<std::pair<std::string, Module>>
+      modules;  // "model.layers.0.self_attn.q_proj" -> sizes
   const Module* find(const std::string& module) const;
 };
 
@@ -57,10 +58,13 @@ struct LinearSpec {
 };
 
 /// y_i = x W_i^T (+ b_i) (+ adapters).  Shapes: x (rows, in); results (rows, out_i).
-/// Biases are all or none among `specs`. Adapters appear in slot order, outputs in the order of `specs`.
-std::vector<Tensor> linears(const Params& params, const Tensor& x, const std::vector<LinearSpec>& specs);
+/// Biases are all or none among `specs`. Adapters appear in slot order, outputs in the order of
+/// `specs`.
+std::vector<Tensor> linears(const Params& params, const Tensor& x,
+                            const std::vector<LinearSpec>& specs);
 
-/// The key of a layer's random numbers: seed and path hashed with FNV-1a (docs/exactness.md, rule 18).
+/// The key of a layer's random numbers: seed and path hashed with FNV-1a (docs/exactness.md, rule
+/// 18).
 uint64_t random_key(uint64_t seed, const std::string& path);
 
 }  // namespace mainspring::nn

@@ -14,8 +14,8 @@ enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd };
 /// "constant", "linear", "cosine", "wsd". Errors: invalid argument with the nearest name.
 Result<ScheduleKind> parse_schedule(std::string_view name);
 
-/// Warm-up rises linearly from 0 over warmup_steps; then constant, linear or cosine to final_ratio at
-/// total_steps; WSD stays at 1 and falls linearly over the last decay_steps.
+/// Warm-up rises linearly from 0 over warmup_steps; then constant, linear or cosine to final_ratio
+/// at total_steps; WSD stays at 1 and falls linearly over the last decay_steps.
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;

@@ -76,7 +76,8 @@ std::vector<Tensor> linear(const Tensor& x, const std::vector<Tensor>& weights,
     inputs.push_back(lora.a);
     inputs.push_back(lora.b);
   }
-  std::vector<Tensor> outputs = x.tracer().node(OpKind::kLinear, std::move(inputs), std::move(attrs));
+  std::vector<Tensor> outputs =
+      x.tracer().node(OpKind::kLinear, std::move(inputs), std::move(attrs));
   outputs.resize(weights.size());  // the rest are the adapters' saved u
   return outputs;
 }

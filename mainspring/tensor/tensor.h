@@ -1,8 +1,9 @@
-// Tensor: a handle to a value of a graph being traced, and the op functions: all that model code sees.
+// Tensor: a handle to a value of a graph being traced, and the op functions: all that model code
+// sees.
 //
-// The one idea: calling an op function appends a node; nothing is computed. A wrong shape throws while
-// tracing, with the op, what was expected and the layer path.
-// Axis letters are in docs/glossary.md.
+// The one idea: calling an op function appends a node; nothing is computed. A wrong shape throws
+// while tracing, with the op, what was expected and the layer path. Axis letters are in
+// docs/glossary.md.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,8 @@ class Tracer {
   /// Appends a node at the current path. Errors: throws ShapeError.
   std::vector<Tensor> node(OpKind op, std::vector<Tensor> inputs, Attrs attrs);
 
-  /// Within a Scope, nodes get "parent.name" as path. A scope with a region >= 0 marks its nodes for
-  /// recomputation (autodiff's checkpoint()).
+  /// Within a Scope, nodes get "parent.name" as path. A scope with a region >= 0 marks its nodes
+  /// for recomputation (autodiff's checkpoint()).
   class Scope {
    public:
     Scope(Tracer& tracer, std::string_view name, int32_t region = -1);
@@ -87,7 +88,8 @@ class Tracer {
   std::vector<std::pair<std::string, Tensor>> sources_;
 };
 
-// ---- forward ops -----------------------------------------------------------------------------------
+// ---- forward ops
+// -----------------------------------------------------------------------------------
 
 /// Rows of a table by token.  Shapes: tokens i32(rows); table (v, d); result (rows, d).
 Tensor embedding(const Tensor& tokens, const Tensor& table);

@@ -10,14 +10,17 @@ namespace {
 
 Result<std::vector<int32_t>> prompt_tokens(const ModelText& text, const std::string& prompt) {
   if (text.chat_template == nullptr) {
-    return text.tokenizer->encode(prompt, {.add_special_tokens = true, .parse_special_tokens = true});
+    return text.tokenizer->encode(prompt,
+                                  {.add_special_tokens = true, .parse_special_tokens = true});
   }
   Json message;
   message["role"] = "user";
   message["content"] = prompt;
-  MS_ASSIGN_OR_RETURN(const std::string rendered,
-                      text.chat_template->render(Json::array({message}), {.add_generation_prompt = true}));
-  return text.tokenizer->encode(rendered, {.add_special_tokens = false, .parse_special_tokens = true});
+  MS_ASSIGN_OR_RETURN(
+      const std::string rendered,
+      text.chat_template->render(Json::array({message}), {.add_generation_prompt = true}));
+  return text.tokenizer->encode(rendered,
+                                {.add_special_tokens = false, .parse_special_tokens = true});
 }
 
 // The model as the sampler sees it: the base with the adapter, or the full masters.
@@ -32,7 +35,8 @@ Result<ForwardModel> forward_model(Engine& engine, ModelId id, ParameterSet& bas
                      .base = &base,
                      .adapters = {},
                      .weight_version = 0};
-  if (adapter.ok()) model.adapters.push_back({.spec = *adapter, .parameters = parameters, .weight_version = 0});
+  if (adapter.ok())
+    model.adapters.push_back({.spec = *adapter, .parameters = parameters, .weight_version = 0});
   return model;
 }
 
@@ -62,16 +66,18 @@ Result<std::vector<RunSample>> answer_prompts(Engine& engine, ModelId id, const 
   sampler_options.max_rows = 256;
   sampler_options.max_sequence_tokens =
       std::min<int64_t>(longest + options.max_tokens, engine.options().max_sequence_tokens);
-  MS_ASSIGN_OR_RETURN(auto sampler, Sampler::create(engine.executor(), std::move(model), sampler_options));
+  MS_ASSIGN_OR_RETURN(auto sampler,
+                      Sampler::create(engine.executor(), std::move(model), sampler_options));
   MS_ASSIGN_OR_RETURN(const auto results, sampler->run(std::move(requests)));
   for (size_t i = 0; i < results.size(); ++i) {
     std::vector<int32_t> tokens = results[i][0].tokens;
     MS_ASSIGN_OR_RETURN(std::string answer, text.tokenizer->decode(tokens, true));
-    samples.push_back({.step = options.step,
-                       .kind = "generated",
-                       .title = "prompt " + std::to_string(i + 1),
-                       .pieces = {{.text = options.prompts[i] + "\n", .learned = false, .logprob = {}},
-                                  {.text = std::move(answer), .learned = true, .logprob = {}}}});
+    samples.push_back(
+        {.step = options.step,
+         .kind = "generated",
+         .title = "prompt " + std::to_string(i + 1),
+         .pieces = {{.text = options.prompts[i] + "\n", .learned = false, .logprob = {}},
+                    {.text = std::move(answer), .learned = true, .logprob = {}}}});
   }
   return samples;
 }

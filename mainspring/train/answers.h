@@ -1,4 +1,5 @@
-// Answers: what the model in training says to a few prompts, with the sampler on the trainer's own weights.
+// Answers: what the model in training says to a few prompts, with the sampler on the trainer's own
+// weights.
 #pragma once
 
 #include <string>

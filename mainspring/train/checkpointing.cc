@@ -27,7 +27,8 @@ Result<CheckpointContent> checkpoint_content(const Engine& engine, ModelId id, T
                        .role = "model",
                        .tensors = {},
                        .metadata = {}};
-  CheckpointFile optimizer{.file_name = "optimizer.safetensors", .role = "optimizer", .tensors = {}, .metadata = {}};
+  CheckpointFile optimizer{
+      .file_name = "optimizer.safetensors", .role = "optimizer", .tensors = {}, .metadata = {}};
   for (const auto& [name, tensor] : engine_state.tensors) {
     if (name.starts_with(kModelPrefix)) {
       const std::string file_name = file_name_of(name.substr(kModelPrefix.size()), adapter);
@@ -73,7 +74,8 @@ Status restore_engine(Engine& engine, ModelId id, const Checkpoint& checkpoint) 
                             " tensors, this recipe " + std::to_string(state.tensors.size()));
   }
   const auto step = checkpoint.state.extra.find(kAdamStep);
-  if (step == checkpoint.state.extra.end()) return invalid_argument(checkpoint.path + ": no optimizer step");
+  if (step == checkpoint.state.extra.end())
+    return invalid_argument(checkpoint.path + ": no optimizer step");
   state.step = std::stoll(step->second);
   return engine.load_state(id, state).with_context(checkpoint.path);
 }

@@ -29,8 +29,8 @@ std::string compare(const Outcome& a, const Outcome& b) {
     if (a.logprobs[i].size() != b.logprobs[i].size()) return "another number of tokens";
     for (size_t t = 0; t < a.logprobs[i].size(); ++t) {
       if (std::bit_cast<uint32_t>(a.logprobs[i][t]) != std::bit_cast<uint32_t>(b.logprobs[i][t])) {
-        return "log-probability of sequence " + std::to_string(i) + ", token " + std::to_string(t) + ": " +
-               std::to_string(a.logprobs[i][t]) + " and " + std::to_string(b.logprobs[i][t]);
+        return "log-probability of sequence " + std::to_string(i) + ", token " + std::to_string(t) +
+               ": " + std::to_string(a.logprobs[i][t]) + " and " + std::to_string(b.logprobs[i][t]);
       }
     }
   }
@@ -74,7 +74,8 @@ class Checker {
     }
   }
 
-  Result<std::string> sampler_equals_trainer(int sequences, const Way& way, int32_t chunk, bool share);
+  Result<std::string> sampler_equals_trainer(int sequences, const Way& way, int32_t chunk,
+                                             bool share);
   Result<std::string> same_training(const Way& a, const Way& b);
   Result<std::string> calls_split();
   Result<std::string> packed_equals_alone();
@@ -93,7 +94,8 @@ class Checker {
   std::vector<Datum> datums_;
 };
 
-Result<Bench> Checker::make_bench(const Way& way, const std::shared_ptr<const LoadedModel>& model) const {
+Result<Bench> Checker::make_bench(const Way& way,
+                                  const std::shared_ptr<const LoadedModel>& model) const {
   Bench bench;
   MS_ASSIGN_OR_RETURN(bench.executor, options_.make_executor(way.isa, way.threads));
   MS_ASSIGN_OR_RETURN(bench.engine, Engine::create(model, *bench.executor,
@@ -118,14 +120,17 @@ Result<std::string> Checker::gradients(Bench& bench, ModelId id) const {
 }
 
 Result<Outcome> Checker::train(Bench& bench, ModelId id, std::span<const Datum> datums) const {
-  MS_ASSIGN_OR_RETURN(ForwardBackwardResult result, bench.engine->forward_backward(id, datums, "cross_entropy"));
-  Outcome outcome{.logprobs = std::move(result.logprobs), .loss_sum = result.loss_sum, .gradients = ""};
+  MS_ASSIGN_OR_RETURN(ForwardBackwardResult result,
+                      bench.engine->forward_backward(id, datums, "cross_entropy"));
+  Outcome outcome{
+      .logprobs = std::move(result.logprobs), .loss_sum = result.loss_sum, .gradients = ""};
   MS_ASSIGN_OR_RETURN(outcome.gradients, gradients(bench, id));
   return outcome;
 }
 
 // An adapter's outcome, and with full_weights all weights'.
-Result<Outcome> Checker::train_all(const Way& way, const std::shared_ptr<const LoadedModel>& model) const {
+Result<Outcome> Checker::train_all(const Way& way,
+                                   const std::shared_ptr<const LoadedModel>& model) const {
   MS_ASSIGN_OR_RETURN(Bench bench, make_bench(way, model));
   MS_ASSIGN_OR_RETURN(Outcome outcome, train(bench, bench.adapter_a, datums_));
   if (!options_.full_weights) return outcome;
@@ -156,10 +161,12 @@ Result<std::string> Checker::calls_split() {
 // Changing one sequence must not change a bit of another's log-probabilities.
 Result<std::string> Checker::packed_equals_alone() {
   MS_ASSIGN_OR_RETURN(Bench bench, make_bench({}));
-  MS_ASSIGN_OR_RETURN(const auto packed, bench.engine->forward(bench.adapter_a, datums_, "cross_entropy"));
+  MS_ASSIGN_OR_RETURN(const auto packed,
+                      bench.engine->forward(bench.adapter_a, datums_, "cross_entropy"));
   Logprobs alone;
   for (const Datum& datum : datums_) {
-    MS_ASSIGN_OR_RETURN(auto one, bench.engine->forward(bench.adapter_a, {&datum, 1}, "cross_entropy"));
+    MS_ASSIGN_OR_RETURN(auto one,
+                        bench.engine->forward(bench.adapter_a, {&datum, 1}, "cross_entropy"));
     alone.push_back(std::move(one.logprobs[0]));
   }
   return compare({.logprobs = packed.logprobs, .loss_sum = 0, .gradients = ""},
@@ -169,10 +176,13 @@ Result<std::string> Checker::packed_equals_alone() {
 Result<std::string> Checker::adapters_together() {
   const std::span<const Datum> all(datums_);
   MS_ASSIGN_OR_RETURN(Bench together, make_bench({}));
-  const Engine::Work work[] = {{together.adapter_a, all.first(3)}, {together.adapter_b, all.subspan(3)}};
+  const Engine::Work work[] = {{together.adapter_a, all.first(3)},
+                               {together.adapter_b, all.subspan(3)}};
   MS_ASSIGN_OR_RETURN(auto results, together.engine->forward_backward_many(work, "cross_entropy"));
-  Outcome a{.logprobs = std::move(results[0].logprobs), .loss_sum = results[0].loss_sum, .gradients = ""};
-  Outcome b{.logprobs = std::move(results[1].logprobs), .loss_sum = results[1].loss_sum, .gradients = ""};
+  Outcome a{
+      .logprobs = std::move(results[0].logprobs), .loss_sum = results[0].loss_sum, .gradients = ""};
+  Outcome b{
+      .logprobs = std::move(results[1].logprobs), .loss_sum = results[1].loss_sum, .gradients = ""};
   MS_ASSIGN_OR_RETURN(a.gradients, gradients(together, together.adapter_a));
   MS_ASSIGN_OR_RETURN(b.gradients, gradients(together, together.adapter_b));
   MS_ASSIGN_OR_RETURN(Bench apart, make_bench({}));
@@ -189,7 +199,8 @@ Result<std::string> Checker::qlora_equals_lora() {
     const bool is_linear = tensor.shape.size() == 2 && name.find(".layers.") != std::string::npos;
     if (!is_linear || tensor.shape[1] % 32 != 0) continue;
     if (!is_quantised(tensor.dtype)) {
-      MS_ASSIGN_OR_RETURN(tensor, quantise(tensor, tensor.shape[1] % 64 == 0 ? DType::kNF4 : DType::kQ4_1));
+      MS_ASSIGN_OR_RETURN(tensor,
+                          quantise(tensor, tensor.shape[1] % 64 == 0 ? DType::kNF4 : DType::kQ4_1));
     }
     dequantised->weights[name] = to_dtype(tensor, DType::kBF16);
   }
@@ -198,7 +209,8 @@ Result<std::string> Checker::qlora_equals_lora() {
   return compare(q, l);
 }
 
-Result<std::string> Checker::sampler_equals_trainer(int sequences, const Way& way, int32_t chunk, bool share) {
+Result<std::string> Checker::sampler_equals_trainer(int sequences, const Way& way, int32_t chunk,
+                                                    bool share) {
   MS_ASSIGN_OR_RETURN(Bench bench, make_bench(way));
   ParameterSet base = bench.engine->base_parameters();
   base[kRopeTableParam] = bench.engine->rope_table();
@@ -219,8 +231,11 @@ Result<std::string> Checker::sampler_equals_trainer(int sequences, const Way& wa
     SampleRequest request;
     // With sharing, prompts have a long common beginning: one whole page and a bit.
     const int64_t length = share ? 70 : options_.prompt_tokens + i;
-    request.prompt = make_random_datum(model_->config.vocabulary, length, options_.seed + 100).tokens;
-    if (i > 0) request.prompt.back() = (request.prompt.back() + i) % static_cast<int32_t>(model_->config.vocabulary);
+    request.prompt =
+        make_random_datum(model_->config.vocabulary, length, options_.seed + 100).tokens;
+    if (i > 0)
+      request.prompt.back() =
+          (request.prompt.back() + i) % static_cast<int32_t>(model_->config.vocabulary);
     request.params.max_tokens = static_cast<int32_t>(options_.sampled_tokens);
     request.params.seed = static_cast<uint64_t>(i);
     requests.push_back(std::move(request));
@@ -235,10 +250,12 @@ Result<std::string> Checker::sampler_equals_trainer(int sequences, const Way& wa
     datums.push_back(make_next_token_datum(tokens, std::vector<uint8_t>(tokens.size(), 1)));
     sampled.logprobs.push_back(result.raw_logprobs);
   }
-  MS_ASSIGN_OR_RETURN(const auto trained, bench.engine->forward(kBaseModel, datums, "cross_entropy"));
+  MS_ASSIGN_OR_RETURN(const auto trained,
+                      bench.engine->forward(kBaseModel, datums, "cross_entropy"));
   Outcome scored;
   for (size_t i = 0; i < requests.size(); ++i) {
-    const auto begin = trained.logprobs[i].begin() + static_cast<int64_t>(requests[i].prompt.size()) - 1;
+    const auto begin =
+        trained.logprobs[i].begin() + static_cast<int64_t>(requests[i].prompt.size()) - 1;
     scored.logprobs.emplace_back(begin, trained.logprobs[i].end());
   }
   return compare(sampled, scored);
@@ -247,15 +264,17 @@ Result<std::string> Checker::sampler_equals_trainer(int sequences, const Way& wa
 // Runs one check with its time and keeps the list.
 class Report {
  public:
-  explicit Report(const std::function<void(const ExactnessCheck&)>& on_check) : on_check_(on_check) {}
+  explicit Report(const std::function<void(const ExactnessCheck&)>& on_check)
+      : on_check_(on_check) {}
 
   void add(const std::string& name, const std::function<Result<std::string>()>& run) {
     const auto start = std::chrono::steady_clock::now();
     const Result<std::string> difference = run();
-    ExactnessCheck check{.name = name,
-                         .equal = difference.ok() && difference->empty(),
-                         .detail = difference.ok() ? *difference : difference.status().to_string(),
-                         .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+    ExactnessCheck check{
+        .name = name,
+        .equal = difference.ok() && difference->empty(),
+        .detail = difference.ok() ? *difference : difference.status().to_string(),
+        .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
     if (on_check_) on_check_(check);
     checks_.push_back(std::move(check));
   }
@@ -268,9 +287,9 @@ class Report {
 
 }  // namespace
 
-std::vector<ExactnessCheck> run_exactness_checks(const std::shared_ptr<const LoadedModel>& model,
-                                                 const ExactnessOptions& options,
-                                                 const std::function<void(const ExactnessCheck&)>& on_check) {
+std::vector<ExactnessCheck> run_exactness_checks(
+    const std::shared_ptr<const LoadedModel>& model, const ExactnessOptions& options,
+    const std::function<void(const ExactnessCheck&)>& on_check) {
   Checker checker(model, options);
   Report report(on_check);
   for (int n : options.sequence_counts) {
@@ -281,31 +300,40 @@ std::vector<ExactnessCheck> run_exactness_checks(const std::shared_ptr<const Loa
              [&] { return checker.sampler_equals_trainer(3, {}, 7, false); });
   report.add("sampler = trainer, shared prefixes",
              [&] { return checker.sampler_equals_trainer(3, {}, 512, true); });
-  report.add("sampler = trainer, 1 thread",
-             [&] { return checker.sampler_equals_trainer(3, {.isa = "", .threads = 1}, 512, false); });
+  report.add("sampler = trainer, 1 thread", [&] {
+    return checker.sampler_equals_trainer(3, {.isa = "", .threads = 1}, 512, false);
+  });
   report.add("training: packed = one at a time", [&] { return checker.packed_equals_alone(); });
   report.add("training: 1 thread = 2 threads",
              [&] { return checker.same_training({}, {.isa = "", .threads = 1}); });
-  report.add("training: micro-batches of 64 rows = one of 1,024",
-             [&] { return checker.same_training({}, {.isa = "", .threads = 2, .micro_batch_rows = 64}); });
+  report.add("training: micro-batches of 64 rows = one of 1,024", [&] {
+    return checker.same_training({}, {.isa = "", .threads = 2, .micro_batch_rows = 64});
+  });
   report.add("training: two calls = one", [&] { return checker.calls_split(); });
   report.add("training: selective recomputation = none", [&] {
-    return checker.same_training({}, {.passes = {.disabled = {}, .recompute = RecomputePolicy::kSelective}});
+    return checker.same_training(
+        {}, {.passes = {.disabled = {}, .recompute = RecomputePolicy::kSelective}});
   });
   report.add("training: full recomputation = none", [&] {
-    return checker.same_training({}, {.passes = {.disabled = {}, .recompute = RecomputePolicy::kFull}});
+    return checker.same_training({},
+                                 {.passes = {.disabled = {}, .recompute = RecomputePolicy::kFull}});
   });
   report.add("training: all passes off = on", [&] {
     return checker.same_training(
-        {}, {.passes = {.disabled = {"constant_folding", "fuse_silu_mul", "recompute", "dead_code"}}});
+        {},
+        {.passes = {.disabled = {"constant_folding", "fuse_silu_mul", "recompute", "dead_code"}}});
   });
-  report.add("training: two adapters together = apart", [&] { return checker.adapters_together(); });
-  report.add("training: QLoRA = LoRA on the dequantised weights", [&] { return checker.qlora_equals_lora(); });
+  report.add("training: two adapters together = apart",
+             [&] { return checker.adapters_together(); });
+  report.add("training: QLoRA = LoRA on the dequantised weights",
+             [&] { return checker.qlora_equals_lora(); });
   for (size_t i = 1; i < options.isas.size(); ++i) {
-    report.add("path " + options.isas[i] + " = " + options.isas[0] + ", training",
-               [&] { return checker.same_training({.isa = options.isas[0]}, {.isa = options.isas[i]}); });
-    report.add("path " + options.isas[i] + ": sampler = trainer",
-               [&] { return checker.sampler_equals_trainer(3, {.isa = options.isas[i]}, 512, false); });
+    report.add("path " + options.isas[i] + " = " + options.isas[0] + ", training", [&] {
+      return checker.same_training({.isa = options.isas[0]}, {.isa = options.isas[i]});
+    });
+    report.add("path " + options.isas[i] + ": sampler = trainer", [&] {
+      return checker.sampler_equals_trainer(3, {.isa = options.isas[i]}, 512, false);
+    });
   }
   return report.take();
 }
@@ -318,11 +346,13 @@ Adapter make_random_adapter(const ModelConfig& config, uint64_t seed, int64_t ra
   for (const std::string& module : modules.value()) {
     const auto [out, in] = linear_shape(config, module);
     adapter.modules[module] = {rank, 0.5f};
-    for (const auto& [half, shape] : {std::pair<std::string, std::vector<int64_t>>{".lora_A.weight", {rank, in}},
-                                      {".lora_B.weight", {out, rank}}}) {
+    for (const auto& [half, shape] :
+         {std::pair<std::string, std::vector<int64_t>>{".lora_A.weight", {rank, in}},
+          {".lora_B.weight", {out, rank}}}) {
       std::vector<float> values(static_cast<size_t>(shape[0] * shape[1]));
       for (size_t i = 0; i < values.size(); ++i) {
-        const PhiloxCounter bits = philox4x32({static_cast<uint32_t>(i), tensor, 0, 0}, philox_key(seed));
+        const PhiloxCounter bits =
+            philox4x32({static_cast<uint32_t>(i), tensor, 0, 0}, philox_key(seed));
         values[i] = (philox_uniform(bits[0]) - 0.5f) * 0.1f;
       }
       adapter.tensors[module + half] = make_tensor(module + half, shape, DType::kF32, values);

@@ -14,7 +14,8 @@ FlopsModel FlopsModel::of(const ModelConfig& config, bool full, Executor& execut
   FlopsModel model;
   model.per_token = (full ? 6.0 : 4.0) * weights;
   model.peak = executor.peak_flops();
-  model.formula = full ? "6 N tokens / s / peak (N: linears and head)" : "4 N tokens / s / peak (N: linears and head; LoRA)";
+  model.formula = full ? "6 N tokens / s / peak (N: linears and head)"
+                       : "4 N tokens / s / peak (N: linears and head; LoRA)";
   return model;
 }
 

@@ -56,9 +56,12 @@ class Schema {
 };
 
 bool read_number(const ConfigValue& value, double& out) {
-  if (const auto* f = std::get_if<double>(&value.value)) out = *f;
-  else if (const auto* i = std::get_if<int64_t>(&value.value)) out = static_cast<double>(*i);
-  else return false;
+  if (const auto* f = std::get_if<double>(&value.value))
+    out = *f;
+  else if (const auto* i = std::get_if<int64_t>(&value.value))
+    out = static_cast<double>(*i);
+  else
+    return false;
   return true;
 }
 
@@ -76,7 +79,8 @@ void Schema::integer(std::string key, int64_t& target, int64_t low, std::string 
     target = *i;
     return "";
   };
-  keys_.push_back({std::move(key), "integer", std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back(
+      {std::move(key), "integer", std::move(meaning), read, [&target] { return Json(target); }});
 }
 
 void Schema::number(std::string key, double& target, double low, double high, std::string meaning) {
@@ -89,7 +93,8 @@ void Schema::number(std::string key, double& target, double low, double high, st
     target = number;
     return "";
   };
-  keys_.push_back({std::move(key), "number", std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back(
+      {std::move(key), "number", std::move(meaning), read, [&target] { return Json(target); }});
 }
 
 void Schema::text(std::string key, std::string& target, std::string meaning) {
@@ -99,7 +104,8 @@ void Schema::text(std::string key, std::string& target, std::string meaning) {
     target = *s;
     return "";
   };
-  keys_.push_back({std::move(key), "string", std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back(
+      {std::move(key), "string", std::move(meaning), read, [&target] { return Json(target); }});
 }
 
 void Schema::choice(std::string key, std::string& target, StringList choices, std::string meaning) {
@@ -114,7 +120,8 @@ void Schema::choice(std::string key, std::string& target, StringList choices, st
     target = *s;
     return "";
   };
-  keys_.push_back({std::move(key), list, std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back(
+      {std::move(key), list, std::move(meaning), read, [&target] { return Json(target); }});
 }
 
 void Schema::boolean(std::string key, bool& target, std::string meaning) {
@@ -124,7 +131,8 @@ void Schema::boolean(std::string key, bool& target, std::string meaning) {
     target = *b;
     return "";
   };
-  keys_.push_back({std::move(key), "boolean", std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back(
+      {std::move(key), "boolean", std::move(meaning), read, [&target] { return Json(target); }});
 }
 
 // A single string counts as a list of one.
@@ -145,7 +153,8 @@ void Schema::texts(std::string key, StringList& target, std::string meaning) {
     target = std::move(items);
     return "";
   };
-  keys_.push_back({std::move(key), "list of strings", std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back({std::move(key), "list of strings", std::move(meaning), read,
+                   [&target] { return Json(target); }});
 }
 
 void Schema::numbers(std::string key, NumberList& target, std::string meaning) {
@@ -161,7 +170,8 @@ void Schema::numbers(std::string key, NumberList& target, std::string meaning) {
     target = std::move(items);
     return "";
   };
-  keys_.push_back({std::move(key), "list of numbers", std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back({std::move(key), "list of numbers", std::move(meaning), read,
+                   [&target] { return Json(target); }});
 }
 
 constexpr double kAny = 1e300;
@@ -173,22 +183,26 @@ Schema::Schema(Recipe& r) {
     r.seed = static_cast<uint64_t>(*i);
     return "";
   };
-  keys_.push_back({"seed", "integer", "of the data order, adapter initialisation, dropout and samples", seed,
+  keys_.push_back({"seed", "integer",
+                   "of the data order, adapter initialisation, dropout and samples", seed,
                    [&r] { return Json(r.seed); }});
   text("title", r.title, "of the report; the recipe file's name if empty");
   text("model.path", r.model.path, "Hugging Face folder or .gguf file");
-  choice("model.dtype", r.model.dtype, {"bf16", "f32"}, "compute dtype; masters and moments are f32");
+  choice("model.dtype", r.model.dtype, {"bf16", "f32"},
+         "compute dtype; masters and moments are f32");
   choice("model.quantise", r.model.quantise, {"", "q4_0", "q4_1", "q8_0", "nf4"},
          "store the frozen base's linears quantised (QLoRA); empty: as in the file");
   texts("data.files", r.data.files, "JSONL files of training rows");
   numbers("data.weights", r.data.weights, "share of samples per file; empty: by number of rows");
-  choice("data.format", r.data.format, {"auto", "chat", "completion", "tokens", "text"}, "what a row is");
+  choice("data.format", r.data.format, {"auto", "chat", "completion", "tokens", "text"},
+         "what a row is");
   choice("data.loss_on", r.data.loss_on, {"assistant", "all"}, "which tokens are learned");
   integer("data.max_tokens", r.data.max_tokens, 2, "longer rows are left out and counted");
   boolean("data.shuffle", r.data.shuffle, "draw rows in a keyed order, else in file order");
   number("data.held_out", r.data.held_out, 0, 0.9, "fraction of rows kept for evaluation");
   texts("data.eval_files", r.data.eval_files, "evaluation rows of their own");
-  number("data.stall_timeout_s", r.data.stall_timeout_s, 0.01, kAny, "seconds after which a silent file is named");
+  number("data.stall_timeout_s", r.data.stall_timeout_s, 0.01, kAny,
+         "seconds after which a silent file is named");
   choice("tune.mode", r.tune.mode, {"lora", "full"}, "what learns: an adapter or all weights");
   integer("tune.rank", r.tune.rank, 1, "LoRA rank");
   number("tune.alpha", r.tune.alpha, 0, kAny, "LoRA alpha; the branch is scaled by alpha / rank");
@@ -196,33 +210,44 @@ Schema::Schema(Recipe& r) {
   texts("tune.targets", r.tune.targets, "linears with an adapter; empty: all seven");
   integer("train.steps", r.train.steps, 1, "optimizer steps");
   integer("train.batch_size", r.train.batch_size, 1, "sequences per optimizer step");
-  integer("train.batch_tokens", r.train.batch_tokens, 0, "at least so many tokens per step instead; 0: off");
-  integer("train.micro_batch_rows", r.train.micro_batch_rows, 0, "rows that pass the model at once; 0: from memory");
-  choice("train.recompute", r.train.recompute, {"none", "selective", "full"}, "activations computed again in the backward pass");
-  number("train.max_grad_norm", r.train.max_grad_norm, 0, kAny, "global norm that gradients are clipped to; 0: off");
-  integer("train.max_bad_steps", r.train.max_bad_steps, 1, "non-finite steps in a row before the run stops");
-  integer("train.eval_every", r.train.eval_every, 0, "steps between evaluations; 0: first and last only");
+  integer("train.batch_tokens", r.train.batch_tokens, 0,
+          "at least so many tokens per step instead; 0: off");
+  integer("train.micro_batch_rows", r.train.micro_batch_rows, 0,
+          "rows that pass the model at once; 0: from memory");
+  choice("train.recompute", r.train.recompute, {"none", "selective", "full"},
+         "activations computed again in the backward pass");
+  number("train.max_grad_norm", r.train.max_grad_norm, 0, kAny,
+         "global norm that gradients are clipped to; 0: off");
+  integer("train.max_bad_steps", r.train.max_bad_steps, 1,
+          "non-finite steps in a row before the run stops");
+  integer("train.eval_every", r.train.eval_every, 0,
+          "steps between evaluations; 0: first and last only");
   integer("train.eval_rows", r.train.eval_rows, 1, "held-out rows evaluated at most");
   texts("train.sample_prompts", r.train.sample_prompts, "user turns answered at each evaluation");
   integer("train.sample_tokens", r.train.sample_tokens, 1, "longest answer");
-  texts("train.disabled_passes", r.train.disabled_passes, "graph passes switched off; changes no bit");
+  texts("train.disabled_passes", r.train.disabled_passes,
+        "graph passes switched off; changes no bit");
   number("optim.lr", r.optim.lr, 0, kAny, "peak learning rate");
   number("optim.beta1", r.optim.beta1, 0, 0.9999999, "AdamW");
   number("optim.beta2", r.optim.beta2, 0, 0.9999999, "AdamW");
   number("optim.eps", r.optim.eps, 0, kAny, "AdamW");
   number("optim.weight_decay", r.optim.weight_decay, 0, kAny, "AdamW, decoupled");
-  choice("optim.schedule", r.optim.schedule, {"constant", "linear", "cosine", "wsd"}, "of the learning rate");
+  choice("optim.schedule", r.optim.schedule, {"constant", "linear", "cosine", "wsd"},
+         "of the learning rate");
   integer("optim.warmup_steps", r.optim.warmup_steps, 0, "linear rise from zero");
   integer("optim.decay_steps", r.optim.decay_steps, 0, "wsd: length of the final fall");
   number("optim.final_ratio", r.optim.final_ratio, 0, 1, "last rate as a fraction of the peak");
-  integer("checkpoint.every", r.checkpoint.every, 0, "steps between checkpoints; 0: the last step only");
+  integer("checkpoint.every", r.checkpoint.every, 0,
+          "steps between checkpoints; 0: the last step only");
   integer("checkpoint.keep_last", r.checkpoint.keep_last, 1, "newest checkpoints kept");
-  integer("checkpoint.keep_best", r.checkpoint.keep_best, 0, "checkpoints with the best evaluation kept besides");
+  integer("checkpoint.keep_best", r.checkpoint.keep_best, 0,
+          "checkpoints with the best evaluation kept besides");
 }
 
 using Origins = std::map<std::string, std::string>;
 
-Status apply(const Schema& schema, const std::string& name, const ConfigValue& value, Origins& origins) {
+Status apply(const Schema& schema, const std::string& name, const ConfigValue& value,
+             Origins& origins) {
   const Key* key = schema.find(name);
   if (key == nullptr) {
     return invalid_argument(value.where() + ": unknown key \"" + name + "\", nearest is \"" +
@@ -255,11 +280,13 @@ Status apply_set(const Schema& schema, const std::string& set, Origins& origins)
     return invalid_argument("--set " + set + ": expected key=value");
   }
   const std::string name = set.substr(0, equals);
-  return apply(schema, name, parse_toml_value_or_string(set.substr(equals + 1), "--set " + name), origins);
+  return apply(schema, name, parse_toml_value_or_string(set.substr(equals + 1), "--set " + name),
+               origins);
 }
 
 Status check_model(const Recipe& r) {
-  if (r.model.path.empty()) return invalid_argument("model.path is missing: a Hugging Face folder or a .gguf file");
+  if (r.model.path.empty())
+    return invalid_argument("model.path is missing: a Hugging Face folder or a .gguf file");
   if (!r.model.quantise.empty() && r.tune.mode == "full") {
     return invalid_argument("model.quantise = \"" + r.model.quantise +
                             "\" needs a frozen base: set tune.mode = \"lora\"");
@@ -269,10 +296,12 @@ Status check_model(const Recipe& r) {
 
 Status check_combinations(const Recipe& r) {
   MS_RETURN_IF_ERROR(check_model(r));
-  if (r.data.files.empty()) return invalid_argument("data.files is missing: at least one JSONL file");
+  if (r.data.files.empty())
+    return invalid_argument("data.files is missing: at least one JSONL file");
   if (!r.data.weights.empty() && r.data.weights.size() != r.data.files.size()) {
-    return invalid_argument("data.weights: expected one per file (" + std::to_string(r.data.files.size()) +
-                            "), got " + std::to_string(r.data.weights.size()));
+    return invalid_argument("data.weights: expected one per file (" +
+                            std::to_string(r.data.files.size()) + "), got " +
+                            std::to_string(r.data.weights.size()));
   }
   if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
     return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
@@ -281,8 +310,9 @@ Status check_combinations(const Recipe& r) {
     return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
   }
   if (r.optim.warmup_steps + r.optim.decay_steps > r.train.steps) {
-    return invalid_argument("optim.warmup_steps + optim.decay_steps: expected at most train.steps (" +
-                            std::to_string(r.train.steps) + ")");
+    return invalid_argument(
+        "optim.warmup_steps + optim.decay_steps: expected at most train.steps (" +
+        std::to_string(r.train.steps) + ")");
   }
   if (r.tune.mode == "full" && r.tune.dropout > 0) {
     return invalid_argument("tune.dropout belongs to LoRA: with tune.mode = \"full\" it must be 0");
@@ -296,7 +326,8 @@ std::vector<RecipeKey> recipe_keys() {
   Recipe defaults;
   const Schema schema(defaults);
   std::vector<RecipeKey> rows;
-  for (const Key& key : schema.keys()) rows.push_back({key.key, key.type, key.print().dump(), key.meaning});
+  for (const Key& key : schema.keys())
+    rows.push_back({key.key, key.type, key.print().dump(), key.meaning});
   return rows;
 }
 

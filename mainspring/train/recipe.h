@@ -1,8 +1,9 @@
 // Recipe: everything a training run is asked to do, typed, with the origin of each value.
 //
-// The one idea: one table (recipe.cc) lists every key with its type, default, bounds and meaning; the TOML
-// file, --set and --help are all read against it, so an unknown key, a wrong type or an impossible
-// combination is refused before any work, with file, line, what was expected and the nearest name.
+// The one idea: one table (recipe.cc) lists every key with its type, default, bounds and meaning;
+// the TOML file, --set and --help are all read against it, so an unknown key, a wrong type or an
+// impossible combination is refused before any work, with file, line, what was expected and the
+// nearest name.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +17,25 @@
 namespace mainspring {
 
 struct ModelRecipe {
-  std::string path;             // HF folder or .gguf
-  std::string dtype = "bf16";   // compute: bf16 | f32
-  std::string quantise;         // "" | q4_0 | q4_1 | q8_0 | nf4: the frozen base is stored so
+  std::string path;            // HF folder or .gguf
+  std::string dtype = "bf16";  // compute: bf16 | f32
+  std::string quantise;        // "" | q4_0 | q4_1 | q8_0 | nf4: the frozen base is stored so
 };
 
 struct DataRecipe {
   std::vector<std::string> files;
-  std::vector<double> weights;  // mixture weights, one per file; empty: by number of rows
-  std::string format = "auto";  // auto | chat | completion | text | tokens
+  std::vector<double> weights;        // mixture weights, one per file; empty: by number of rows
+  std::string format = "auto";        // auto | chat | completion | text | tokens
   std::string loss_on = "assistant";  // assistant | all
   int64_t max_tokens = 2048;
   bool shuffle = true;
-  double held_out = 0.0;        // fraction of rows kept for evaluation
+  double held_out = 0.0;  // fraction of rows kept for evaluation
   std::vector<std::string> eval_files;
   double stall_timeout_s = 60.0;
 };
 
 struct TuneRecipe {
-  std::string mode = "lora";    // lora | full
+  std::string mode = "lora";  // lora | full
   int64_t rank = 16;
   double alpha = 32.0;
   double dropout = 0.0;
@@ -43,13 +44,13 @@ struct TuneRecipe {
 
 struct TrainRecipe {
   int64_t steps = 100;
-  int64_t batch_size = 8;       // sequences per optimizer step
-  int64_t batch_tokens = 0;     // > 0: at least so many tokens per step instead
-  int64_t micro_batch_rows = 0; // 0: from memory
+  int64_t batch_size = 8;          // sequences per optimizer step
+  int64_t batch_tokens = 0;        // > 0: at least so many tokens per step instead
+  int64_t micro_batch_rows = 0;    // 0: from memory
   std::string recompute = "none";  // none | selective | full
-  double max_grad_norm = 1.0;   // 0: no clipping
-  int64_t max_bad_steps = 3;    // non-finite steps in a row before the run stops
-  int64_t eval_every = 0;       // 0: at the end only
+  double max_grad_norm = 1.0;      // 0: no clipping
+  int64_t max_bad_steps = 3;       // non-finite steps in a row before the run stops
+  int64_t eval_every = 0;          // 0: at the end only
   int64_t eval_rows = 64;
   std::vector<std::string> sample_prompts;  // answered before, at every evaluation, and after
   int64_t sample_tokens = 64;
@@ -69,13 +70,13 @@ struct OptimRecipe {
 };
 
 struct CheckpointRecipe {
-  int64_t every = 0;            // 0: the last step only
+  int64_t every = 0;  // 0: the last step only
   int64_t keep_last = 3;
   int64_t keep_best = 1;
 };
 
 struct Recipe {
-  std::string title;            // of the report; the file's stem
+  std::string title;  // of the report; the file's stem
   uint64_t seed = 0;
   ModelRecipe model;
   DataRecipe data;
@@ -90,15 +91,15 @@ struct Recipe {
 /// One row of the key table, for --help and documentation.
 struct RecipeKey {
   std::string key;
-  std::string type;     // "string", "integer", "number", "boolean", "list of strings", ...
-  std::string fallback; // as TOML
+  std::string type;      // "string", "integer", "number", "boolean", "list of strings", ...
+  std::string fallback;  // as TOML
   std::string meaning;
 };
 std::vector<RecipeKey> recipe_keys();
 
-/// Reads a recipe file and applies `sets` ("train.steps=20"; the value is parsed as TOML, else taken as a
-/// string) in order. Paths in the file are relative to the working directory.
-/// Errors: not found; invalid argument with file:line:column, the key, what was expected, the nearest name.
+/// Reads a recipe file and applies `sets` ("train.steps=20"; the value is parsed as TOML, else
+/// taken as a string) in order. Paths in the file are relative to the working directory. Errors:
+/// not found; invalid argument with file:line:column, the key, what was expected, the nearest name.
 Result<Recipe> load_recipe(const std::string& path, const std::vector<std::string>& sets);
 
 }  // namespace mainspring

@@ -21,7 +21,9 @@ std::string error_of(const std::string& text, const std::vector<std::string>& se
 }
 
 TEST(Recipe, ReadsValuesAndRemembersTheirOrigin) {
-  const auto recipe = load_recipe(write_recipe(std::string(kMinimal) + "[train]\nsteps = 7\n"), {"optim.lr=1e-3"}).value();
+  const auto recipe =
+      load_recipe(write_recipe(std::string(kMinimal) + "[train]\nsteps = 7\n"), {"optim.lr=1e-3"})
+          .value();
   EXPECT_EQ(recipe.train.steps, 7);
   EXPECT_EQ(recipe.optim.lr, 1e-3);
   for (const RecipeValue& value : recipe.values) {
@@ -44,16 +46,22 @@ TEST(Recipe, AnUnknownKeyNamesItsPlaceAndTheNearestKey) {
 }
 
 TEST(Recipe, AWrongTypeSaysWhatWasExpected) {
-  EXPECT_NE(error_of(std::string(kMinimal) + "[train]\nsteps = \"many\"\n").find("expected an integer >= 1, got a string"),
+  EXPECT_NE(error_of(std::string(kMinimal) + "[train]\nsteps = \"many\"\n")
+                .find("expected an integer >= 1, got a string"),
             std::string::npos);
-  EXPECT_NE(error_of(std::string(kMinimal) + "[optim]\nschedule = \"cosin\"\n").find("nearest to \"cosin\" is \"cosine\""),
+  EXPECT_NE(error_of(std::string(kMinimal) + "[optim]\nschedule = \"cosin\"\n")
+                .find("nearest to \"cosin\" is \"cosine\""),
             std::string::npos);
-  EXPECT_NE(error_of(std::string(kMinimal) + "[tune]\ndropout = 2\n").find("a number from 0 to 0.99"), std::string::npos);
+  EXPECT_NE(
+      error_of(std::string(kMinimal) + "[tune]\ndropout = 2\n").find("a number from 0 to 0.99"),
+      std::string::npos);
 }
 
 TEST(Recipe, ASetValueIsTomlOrElseAString) {
   const auto recipe =
-      load_recipe(write_recipe(kMinimal), {"model.path=models/x.gguf", "data.files=[\"a\", \"b\"]", "train.steps=3"}).value();
+      load_recipe(write_recipe(kMinimal),
+                  {"model.path=models/x.gguf", "data.files=[\"a\", \"b\"]", "train.steps=3"})
+          .value();
   EXPECT_EQ(recipe.model.path, "models/x.gguf");
   EXPECT_EQ(recipe.data.files.size(), 2u);
   EXPECT_EQ(recipe.train.steps, 3);
@@ -64,10 +72,13 @@ TEST(Recipe, ImpossibleCombinationsAreRefused) {
   EXPECT_NE(error_of("[data]\nfiles = [\"a\"]\n").find("model.path is missing"), std::string::npos);
   EXPECT_NE(error_of("[model]\npath = \"m\"\n").find("data.files is missing"), std::string::npos);
   const std::string minimal = kMinimal;
-  EXPECT_NE(error_of(minimal, {"model.quantise=nf4", "tune.mode=full"}).find("needs a frozen base"), std::string::npos);
-  EXPECT_NE(error_of(minimal, {"data.weights=[1, 2]"}).find("expected one per file"), std::string::npos);
+  EXPECT_NE(error_of(minimal, {"model.quantise=nf4", "tune.mode=full"}).find("needs a frozen base"),
+            std::string::npos);
+  EXPECT_NE(error_of(minimal, {"data.weights=[1, 2]"}).find("expected one per file"),
+            std::string::npos);
   EXPECT_NE(error_of(minimal, {"optim.schedule=wsd"}).find("optim.decay_steps"), std::string::npos);
-  EXPECT_NE(error_of(minimal, {"optim.warmup_steps=1000"}).find("at most train.steps"), std::string::npos);
+  EXPECT_NE(error_of(minimal, {"optim.warmup_steps=1000"}).find("at most train.steps"),
+            std::string::npos);
 }
 
 TEST(Recipe, EveryKeyHasAMeaning) {

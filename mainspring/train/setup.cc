@@ -39,8 +39,8 @@ Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
 Result<std::vector<Datum>> load_eval_rows(const Recipe& recipe, const TrainSetup& setup) {
   DataLoader::HeldOut held_out;
   if (!recipe.data.eval_files.empty()) {
-    MS_ASSIGN_OR_RETURN(held_out, read_rows(recipe.data.eval_files, setup.encoder, recipe.train.eval_rows,
-                                            recipe.data.stall_timeout_s));
+    MS_ASSIGN_OR_RETURN(held_out, read_rows(recipe.data.eval_files, setup.encoder,
+                                            recipe.train.eval_rows, recipe.data.stall_timeout_s));
   } else if (recipe.data.held_out > 0) {
     MS_ASSIGN_OR_RETURN(held_out, setup.data->held_out(recipe.train.eval_rows));
   }
@@ -64,12 +64,14 @@ Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recip
 DataOptions data_options(const Recipe& recipe) {
   DataOptions options;
   for (size_t i = 0; i < recipe.data.files.size(); ++i) {
-    options.sources.push_back({.name = "",
-                               .files = {recipe.data.files[i]},
-                               .weight = recipe.data.weights.empty() ? 0.0 : recipe.data.weights[i]});
+    options.sources.push_back(
+        {.name = "",
+         .files = {recipe.data.files[i]},
+         .weight = recipe.data.weights.empty() ? 0.0 : recipe.data.weights[i]});
   }
   // Without weights the files are one list: cutting it into files changes nothing.
-  if (recipe.data.weights.empty()) options.sources = {{.name = "", .files = recipe.data.files, .weight = 0.0}};
+  if (recipe.data.weights.empty())
+    options.sources = {{.name = "", .files = recipe.data.files, .weight = 0.0}};
   options.seed = recipe.seed;
   options.shuffle = recipe.data.shuffle;
   options.held_out_fraction = recipe.data.held_out;
@@ -77,13 +79,15 @@ DataOptions data_options(const Recipe& recipe) {
   return options;
 }
 
-Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe, const ModelText& text) {
+Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe,
+                                                       const ModelText& text) {
   RowEncoderOptions options;
   MS_ASSIGN_OR_RETURN(options.format, row_format_from_name(recipe.data.format));
   MS_ASSIGN_OR_RETURN(options.loss_on, loss_on_from_name(recipe.data.loss_on));
   options.max_tokens = recipe.data.max_tokens;
   if (text.tokenizer == nullptr && recipe.data.format != "tokens") {
-    return invalid_argument(recipe.model.path + ": no tokenizer, so only data.format = \"tokens\" can be read");
+    return invalid_argument(recipe.model.path +
+                            ": no tokenizer, so only data.format = \"tokens\" can be read");
   }
   return std::make_shared<const RowEncoder>(text.tokenizer, text.chat_template, options);
 }

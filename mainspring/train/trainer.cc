@@ -40,8 +40,8 @@ class Run {
   Result<std::vector<Datum>> next_batch();
   Status step();
   Status after_bad_step(const std::vector<Datum>& datums, const std::string& cause);
-  void record_step(const ForwardBackwardResult& result, const OptimStepResult& update, double data_s,
-                   double pass_s, double update_s);
+  void record_step(const ForwardBackwardResult& result, const OptimStepResult& update,
+                   double data_s, double pass_s, double update_s);
   Status evaluate();
   Status save();
   Status report_saves();
@@ -98,7 +98,8 @@ Status Run::open() {
   result_.first_eval_loss = result_.last_eval_loss = std::numeric_limits<double>::quiet_NaN();
   flops_ = FlopsModel::of(setup_.model->config, recipe_.tune.mode == "full", executor_);
   if (options_.dry_run) return {};
-  MS_ASSIGN_OR_RETURN(folder_, RunFolder::open({.dir = options_.run_dir, .resume = options_.resume}));
+  MS_ASSIGN_OR_RETURN(folder_,
+                      RunFolder::open({.dir = options_.run_dir, .resume = options_.resume}));
   writer_ = std::make_unique<CheckpointWriter>(
       CheckpointWriterOptions{.checkpoints_dir = folder_->checkpoints_dir(),
                               .keep_last = recipe_.checkpoint.keep_last,
@@ -109,18 +110,22 @@ Status Run::open() {
   for (const SourceReport& report : setup_.data->report()) say(describe(report));
   progress_ = std::make_unique<Progress>(
       ProgressOptions{.total_steps = recipe_.train.steps, .first_step = step_});
-  return folder_->append_event({.kind = options_.resume ? "resume" : "start",
-                                .step = step_,
-                                .message = options_.resume ? "resumed at step " + std::to_string(step_)
-                                                           : "started",
-                                .fields = {}});
+  return folder_->append_event(
+      {.kind = options_.resume ? "resume" : "start",
+       .step = step_,
+       .message = options_.resume ? "resumed at step " + std::to_string(step_) : "started",
+       .fields = {}});
 }
 
 Status Run::resume() {
-  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest, load_newest_checkpoint(folder_->checkpoints_dir()));
+  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest,
+                      load_newest_checkpoint(folder_->checkpoints_dir()));
   for (const std::string& rejected : newest.rejected) {
     say("checkpoint not used: " + rejected);
-    MS_RETURN_IF_ERROR(folder_->append_event({.kind = "warning", .step = 0, .message = "checkpoint not used: " + rejected, .fields = {}}));
+    MS_RETURN_IF_ERROR(folder_->append_event({.kind = "warning",
+                                              .step = 0,
+                                              .message = "checkpoint not used: " + rejected,
+                                              .fields = {}}));
   }
   if (!newest.checkpoint.has_value()) {
     say("no checkpoint yet: starting at step 0");
@@ -160,10 +165,11 @@ std::string Run::plan_text() const {
   const ModelConfig& config = setup_.model->config;
   return setup_.model->path + ": " + config.family + ", " +
          format_count(static_cast<double>(setup_.model->num_parameters)) + " parameters; " +
-         recipe_.tune.mode + ", " + recipe_.model.dtype + ", " + std::string(executor_.name()) + ", " +
-         std::to_string(executor_.num_threads()) + " threads; " +
-         std::to_string(setup_.data->num_rows()) + " rows, " + std::to_string(setup_.eval_rows.size()) +
-         " held out; " + std::to_string(recipe_.train.steps) + " steps of " +
+         recipe_.tune.mode + ", " + recipe_.model.dtype + ", " + std::string(executor_.name()) +
+         ", " + std::to_string(executor_.num_threads()) + " threads; " +
+         std::to_string(setup_.data->num_rows()) + " rows, " +
+         std::to_string(setup_.eval_rows.size()) + " held out; " +
+         std::to_string(recipe_.train.steps) + " steps of " +
          std::to_string(recipe_.train.batch_size) + " sequences in micro-batches of at most " +
          std::to_string(setup_.engine->options().max_micro_batch_rows) + " rows";
 }
@@ -194,7 +200,8 @@ Status Run::step() {
   }
   if (expected_loss_.has_value() && *expected_loss_ != result.loss_sum) {
     return data_loss("resumed at step " + std::to_string(step_) + ": the next loss is " +
-                     std::to_string(result.loss_sum) + " but was " + std::to_string(*expected_loss_) +
+                     std::to_string(result.loss_sum) + " but was " +
+                     std::to_string(*expected_loss_) +
                      " before: the data, the program or the machine has changed");
   }
   expected_loss_.reset();
@@ -218,7 +225,8 @@ Status Run::step() {
   ++step_;
   record_step(result, update, data_s, pass_s, seconds_since(update_start));
   if (!update.applied) {
-    MS_RETURN_IF_ERROR(after_bad_step(datums, result.finite ? "the gradient is not finite" : "the loss is not finite"));
+    MS_RETURN_IF_ERROR(after_bad_step(
+        datums, result.finite ? "the gradient is not finite" : "the loss is not finite"));
   } else {
     bad_in_a_row_ = 0;
   }
@@ -243,31 +251,35 @@ Status Run::after_bad_step(const std::vector<Datum>& datums, const std::string& 
   const std::string path = folder_->dir() + "/bad_batches/step-" + std::to_string(step_) + ".jsonl";
   std::filesystem::create_directories(folder_->dir() + "/bad_batches");
   MS_RETURN_IF_ERROR(write_file_atomically(path, lines));
-  const std::string message = "step " + std::to_string(step_) + " not applied: " + cause + "; batch kept in " + path;
+  const std::string message =
+      "step " + std::to_string(step_) + " not applied: " + cause + "; batch kept in " + path;
   progress_->message(message);
-  MS_RETURN_IF_ERROR(folder_->append_event({.kind = "warning", .step = step_, .message = message, .fields = {}}));
+  MS_RETURN_IF_ERROR(
+      folder_->append_event({.kind = "warning", .step = step_, .message = message, .fields = {}}));
   if (bad_in_a_row_ < recipe_.train.max_bad_steps) return {};
-  return failed_precondition(std::to_string(bad_in_a_row_) + " steps in a row were not applied (last cause: " +
-                             cause + "); lower optim.lr or look at " + path);
+  return failed_precondition(std::to_string(bad_in_a_row_) +
+                             " steps in a row were not applied (last cause: " + cause +
+                             "); lower optim.lr or look at " + path);
 }
 
-void Run::record_step(const ForwardBackwardResult& result, const OptimStepResult& update, double data_s,
-                      double pass_s, double update_s) {
+void Run::record_step(const ForwardBackwardResult& result, const OptimStepResult& update,
+                      double data_s, double pass_s, double update_s) {
   const double total_s = data_s + pass_s + update_s;
-  StepMetrics metrics{.step = step_,
-                      .loss = result.loss_sum / result.weight_sum,
-                      .loss_sum = result.loss_sum,
-                      .token_count = result.weight_sum,
-                      .lr = static_cast<double>(learning_rate(recipe_, setup_.schedule, step_ - 1)),
-                      .grad_norm = update.grad_norm,
-                      .tokens_per_s = static_cast<double>(result.num_tokens) / total_s,
-                      .mfu = flops_.per_token * static_cast<double>(result.num_tokens) / total_s / flops_.peak,
-                      .mfu_peak_flops = flops_.peak,
-                      .mfu_formula = flops_.formula,
-                      .seconds = {{"data", data_s}, {"forward_backward", pass_s}, {"optim_step", update_s}},
-                      .peak_bytes = setup_.engine->peak_bytes(),
-                      .applied = update.applied,
-                      .more = {{"micro_batches", static_cast<double>(result.num_micro_batches)}}};
+  StepMetrics metrics{
+      .step = step_,
+      .loss = result.loss_sum / result.weight_sum,
+      .loss_sum = result.loss_sum,
+      .token_count = result.weight_sum,
+      .lr = static_cast<double>(learning_rate(recipe_, setup_.schedule, step_ - 1)),
+      .grad_norm = update.grad_norm,
+      .tokens_per_s = static_cast<double>(result.num_tokens) / total_s,
+      .mfu = flops_.per_token * static_cast<double>(result.num_tokens) / total_s / flops_.peak,
+      .mfu_peak_flops = flops_.peak,
+      .mfu_formula = flops_.formula,
+      .seconds = {{"data", data_s}, {"forward_backward", pass_s}, {"optim_step", update_s}},
+      .peak_bytes = setup_.engine->peak_bytes(),
+      .applied = update.applied,
+      .more = {{"micro_batches", static_cast<double>(result.num_micro_batches)}}};
   progress_->step(metrics);
   if (const Status status = folder_->append_metrics(metrics); !status.ok()) {
     progress_->message("metrics not written: " + status.to_string());
@@ -282,15 +294,15 @@ Status Run::evaluate() {
     if (std::isnan(result_.first_eval_loss)) result_.first_eval_loss = loss;
     result_.last_eval_loss = loss;
     last_eval_ = loss;
-    const EvalMetrics metrics{.step = step_, .loss = loss, .loss_sum = result.loss_sum, .token_count = result.weight_sum};
+    const EvalMetrics metrics{
+        .step = step_, .loss = loss, .loss_sum = result.loss_sum, .token_count = result.weight_sum};
     progress_->eval(metrics);
     MS_RETURN_IF_ERROR(folder_->append_eval(metrics));
   }
-  MS_ASSIGN_OR_RETURN(const auto samples,
-                      answer_prompts(*setup_.engine, setup_.id, setup_.text,
-                                     {.prompts = recipe_.train.sample_prompts,
-                                      .max_tokens = recipe_.train.sample_tokens,
-                                      .step = step_}));
+  MS_ASSIGN_OR_RETURN(const auto samples, answer_prompts(*setup_.engine, setup_.id, setup_.text,
+                                                         {.prompts = recipe_.train.sample_prompts,
+                                                          .max_tokens = recipe_.train.sample_tokens,
+                                                          .step = step_}));
   for (const RunSample& sample : samples) {
     MS_RETURN_IF_ERROR(folder_->append_sample(sample));
     progress_->message("  " + sample.pieces[0].text + "  -> " + sample.pieces[1].text);
@@ -315,13 +327,17 @@ Status Run::save() {
 // A failed save is shown and written down; training goes on with the older checkpoints intact.
 Status Run::report_saves() {
   for (const SaveReport& report : writer_->take_reports()) {
-    RunEvent event{.kind = "checkpoint", .step = report.step, .message = report.path, .fields = {{"digest", report.digest}}};
+    RunEvent event{.kind = "checkpoint",
+                   .step = report.step,
+                   .message = report.path,
+                   .fields = {{"digest", report.digest}}};
     if (report.status.ok()) {
       result_.newest_checkpoint = report.path;
     } else {
       event = {.kind = "warning",
                .step = report.step,
-               .message = "save of step " + std::to_string(report.step) + " failed: " + report.status.to_string(),
+               .message = "save of step " + std::to_string(report.step) +
+                          " failed: " + report.status.to_string(),
                .fields = {}};
       progress_->message(event.message);
     }
@@ -334,7 +350,8 @@ Status Run::finish(const std::string& state) {
   const Status saved = writer_->wait();
   MS_RETURN_IF_ERROR(report_saves());
   progress_->finish();
-  MS_RETURN_IF_ERROR(folder_->append_event({.kind = "stop", .step = step_, .message = state, .fields = {}}));
+  MS_RETURN_IF_ERROR(
+      folder_->append_event({.kind = "stop", .step = step_, .message = state, .fields = {}}));
   MS_RETURN_IF_ERROR(folder_->write_report(state));
   result_.report = folder_->dir() + "/report.html";
   return state == "failed" ? Status() : saved.with_context("the last save failed");
@@ -342,7 +359,8 @@ Status Run::finish(const std::string& state) {
 
 }  // namespace
 
-Result<TrainResult> run_training(const Recipe& recipe, Executor& executor, const TrainOptions& options) {
+Result<TrainResult> run_training(const Recipe& recipe, Executor& executor,
+                                 const TrainOptions& options) {
   return Run(recipe, executor, options).go();
 }
 

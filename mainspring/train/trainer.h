@@ -1,8 +1,9 @@
 // Trainer: supervised fine-tuning as a client of the engine.
 //
-// The one idea: a step is next() datums -> forward_backward -> optim_step; everything else (evaluation,
-// samples, checkpoints, metrics, signals) happens between steps and changes no bit of them. What a step
-// needs to continue is in the checkpoint, so a killed run resumes with the same bits.
+// The one idea: a step is next() datums -> forward_backward -> optim_step; everything else
+// (evaluation, samples, checkpoints, metrics, signals) happens between steps and changes no bit of
+// them. What a step needs to continue is in the checkpoint, so a killed run resumes with the same
+// bits.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +31,17 @@ struct TrainOptions {
 
 struct TrainResult {
   int64_t steps_done = 0;
-  bool stopped = false;       // by options.should_stop
-  double first_eval_loss = 0; // per learned token; NaN without held-out rows
+  bool stopped = false;        // by options.should_stop
+  double first_eval_loss = 0;  // per learned token; NaN without held-out rows
   double last_eval_loss = 0;
   std::string newest_checkpoint;
-  std::string report;         // path of report.html
+  std::string report;  // path of report.html
 };
 
-/// Runs a recipe to its end. Errors: everything that load_model, DataLoader and RunFolder refuse, before any
-/// work; failed precondition after max_bad_steps non-finite steps in a row, with the cause; data loss if a
-/// resumed step's loss differs from the saved one.
-Result<TrainResult> run_training(const Recipe& recipe, Executor& executor, const TrainOptions& options);
+/// Runs a recipe to its end. Errors: everything that load_model, DataLoader and RunFolder refuse,
+/// before any work; failed precondition after max_bad_steps non-finite steps in a row, with the
+/// cause; data loss if a resumed step's loss differs from the saved one.
+Result<TrainResult> run_training(const Recipe& recipe, Executor& executor,
+                                 const TrainOptions& options);
 
 }  // namespace mainspring

@@ -42,7 +42,8 @@ TEST(Digest, OfNothingIsNotOfAnEmptyTensor) {
 
 TEST(Digest, IsTheNumberItWasYesterday) {
   // Committed: a change here invalidates every digest that users wrote down.
-  EXPECT_EQ(digest_of(one("a", {2}, DType::kF32, {1, 2})).hex(), "d2ab7487dd849783125b10f5477b912f");
+  EXPECT_EQ(digest_of(one("a", {2}, DType::kF32, {1, 2})).hex(),
+            "d2ab7487dd849783125b10f5477b912f");
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // ParameterSet: named buffers that graphs bind: the base, an adapter, or full trainable weights.
 //
-// The one idea: a base is borrowed from its file and shared by everybody who computes with it, so layouts
-// that an executor derives from it exist once; an adapter is a small set of f32 buffers beside it.
+// The one idea: a base is borrowed from its file and shared by everybody who computes with it, so
+// layouts that an executor derives from it exist once; an adapter is a small set of f32 buffers
+// beside it.
 #pragma once
 
 #include <map>
@@ -15,8 +16,8 @@ namespace mainspring {
 
 using ParameterSet = std::map<std::string, std::shared_ptr<Buffer>>;
 
-/// Buffers over the tensors' own memory. The set keeps every owner alive; NF4 aux stays with `tensors`,
-/// which must outlive the result.
+/// Buffers over the tensors' own memory. The set keeps every owner alive; NF4 aux stays with
+/// `tensors`, which must outlive the result.
 ParameterSet borrow_parameters(Executor& executor, const TensorSet& tensors);
 
 /// Fresh f32 buffers with the tensors' values widened (f32, f16, bf16) or dequantised through bf16.

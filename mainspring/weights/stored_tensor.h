@@ -1,8 +1,8 @@
 // StoredTensor and TensorSet: named parameters as they lie in a file or in memory.
 //
-// The one idea: a tensor is a name, a dtype, a shape and bytes that somebody keeps alive; a linear weight
-// is (out, in) row-major as in Hugging Face files, quantised rows stay quantised. Names are Hugging Face's
-// whatever file the tensor came from.
+// The one idea: a tensor is a name, a dtype, a shape and bytes that somebody keeps alive; a linear
+// weight is (out, in) row-major as in Hugging Face files, quantised rows stay quantised. Names are
+// Hugging Face's whatever file the tensor came from.
 #pragma once
 
 #include <cstdint>

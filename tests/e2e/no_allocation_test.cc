@@ -28,16 +28,19 @@ TEST(NoAllocation, ARunOfACompiledTrainingGraphAllocatesNothing) {
   const Tensor targets = tracer.input(kTargetsInput, {DType::kI32, {{kPicked}}});
   const Tensor logprob = head_logprob(hidden, decoder_head(params, model->config), targets);
   tracer.output("logprob", logprob);
-  const auto accumulators = value_and_grad(reduce_sum(scale(logprob, -1.0f)),
-                                           [](const std::string& name) { return name != kRopeTableParam; });
+  const auto accumulators =
+      value_and_grad(reduce_sum(scale(logprob, -1.0f)),
+                     [](const std::string& name) { return name != kRopeTableParam; });
   Graph graph = tracer.release();
   const auto sources = source_names(graph);
   auto executable = executor->compile(std::move(graph), {.capacity = {32, 32}}).value();
   buffers[kRopeTableParam] = executor->allocate(DType::kF32, {32, model->config.head_width / 2, 2});
   buffers[kTokensInput] = executor->allocate(DType::kI32, {32});
   buffers[kTargetsInput] = executor->allocate(DType::kI32, {32});
-  for (const GradAccumulator& a : accumulators) buffers[a.state_name] = executor->allocate(DType::kF32, a.shape.dims);
-  for (const std::string& source : sources) ASSERT_TRUE(executable->bind(source, buffers.at(source).get()).ok()) << source;
+  for (const GradAccumulator& a : accumulators)
+    buffers[a.state_name] = executor->allocate(DType::kF32, a.shape.dims);
+  for (const std::string& source : sources)
+    ASSERT_TRUE(executable->bind(source, buffers.at(source).get()).ok()) << source;
   const Segment segment{.row_begin = 0, .num_rows = 17};
   std::vector<int32_t> picked(16);
   for (int32_t i = 0; i < 16; ++i) picked[static_cast<size_t>(i)] = i;

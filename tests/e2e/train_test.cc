@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 class TrainRun : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "train_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    dir_ = testing::TempDir() + "train_" +
+           testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     std::ofstream rows(dir_ + "/rows.jsonl");
@@ -27,26 +28,34 @@ class TrainRun : public testing::Test {
       for (int t = 0; t < 12 + i % 5; ++t) rows << (t > 0 ? ", " : "") << (7 * t + i % 3) % 200;
       rows << "]}\n";
     }
-    std::ofstream(dir_ + "/recipe.toml") << "seed = 3\n[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
-                                         << "\"\n[data]\nfiles = [\"" << dir_ << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\nheld_out = 0.2\n"
-                                         << "[tune]\nrank = 4\n[train]\nsteps = 20\nbatch_size = 4\n[optim]\nlr = 0.02\n";
+    std::ofstream(dir_ + "/recipe.toml")
+        << "seed = 3\n[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
+        << "\"\n[data]\nfiles = [\"" << dir_
+        << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\nheld_out = 0.2\n"
+        << "[tune]\nrank = 4\n[train]\nsteps = 20\nbatch_size = 4\n[optim]\nlr = 0.02\n";
   }
   void TearDown() override { fs::remove_all(dir_); }
 
-  Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets = {}, bool resume = false,
-                          int64_t stop_after_questions = -1) {
+  Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets = {},
+                          bool resume = false, int64_t stop_after_questions = -1) {
     const auto recipe = load_recipe(dir_ + "/recipe.toml", sets);
     if (!recipe.ok()) return recipe.status();
     const auto executor = test::make_executor();
     int64_t asked = 0;
-    TrainOptions options{.run_dir = dir_ + "/" + name, .resume = resume, .dry_run = false,
-                         .should_stop = [&] { return stop_after_questions >= 0 && asked++ >= stop_after_questions; },
-                         .facts = {}, .say = {}};
+    TrainOptions options{
+        .run_dir = dir_ + "/" + name,
+        .resume = resume,
+        .dry_run = false,
+        .should_stop = [&] { return stop_after_questions >= 0 && asked++ >= stop_after_questions; },
+        .facts = {},
+        .say = {}};
     return run_training(*recipe, *executor, options);
   }
 
   std::string digest(const std::string& name) {
-    return load_newest_checkpoint(dir_ + "/" + name + "/checkpoints").value().checkpoint->manifest.digest;
+    return load_newest_checkpoint(dir_ + "/" + name + "/checkpoints")
+        .value()
+        .checkpoint->manifest.digest;
   }
 
   std::string dir_;
@@ -56,8 +65,9 @@ TEST_F(TrainRun, LossFallsAndTheRunFolderIsComplete) {
   const TrainResult result = run("a").value();
   EXPECT_EQ(result.steps_done, 20);
   EXPECT_LT(result.last_eval_loss, result.first_eval_loss - 0.5);
-  for (const char* file : {"run.json", "metrics.jsonl", "evals.jsonl", "events.jsonl", "report.html",
-                           "checkpoints/step-000020/adapter_model.safetensors", "checkpoints/step-000020/adapter_config.json"}) {
+  for (const char* file : {"run.json", "metrics.jsonl", "evals.jsonl", "events.jsonl",
+                           "report.html", "checkpoints/step-000020/adapter_model.safetensors",
+                           "checkpoints/step-000020/adapter_config.json"}) {
     EXPECT_TRUE(fs::exists(dir_ + "/a/" + file)) << file;
   }
 }
@@ -77,7 +87,8 @@ TEST_F(TrainRun, TwentyStepsEqualTenStoppedAndTenResumed) {
 
 TEST_F(TrainRun, MicroBatchesAndRecomputationChangeNoBit) {
   ASSERT_TRUE(run("a", {"tune.mode=full"}).ok());
-  ASSERT_TRUE(run("b", {"tune.mode=full", "train.micro_batch_rows=16", "train.recompute=full"}).ok());
+  ASSERT_TRUE(
+      run("b", {"tune.mode=full", "train.micro_batch_rows=16", "train.recompute=full"}).ok());
   EXPECT_EQ(digest("a"), digest("b"));
 }
 
@@ -93,11 +104,13 @@ TEST_F(TrainRun, ResumeWithoutACheckpointStartsAtStepZero) {
 
 TEST_F(TrainRun, AChangedSeedIsRefusedOnResume) {
   ASSERT_TRUE(run("a", {"train.steps=2"}).ok());
-  EXPECT_EQ(run("a", {"train.steps=4", "seed=4"}, true).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(run("a", {"train.steps=4", "seed=4"}, true).status().code(),
+            StatusCode::kFailedPrecondition);
 }
 
 TEST_F(TrainRun, NonFiniteStepsAreNotAppliedKeptAndEndTheRun) {
-  const auto result = run("a", {"optim.lr=1e30", "train.max_grad_norm=0", "optim.schedule=constant"});
+  const auto result =
+      run("a", {"optim.lr=1e30", "train.max_grad_norm=0", "optim.schedule=constant"});
   EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition) << result.status().to_string();
   EXPECT_NE(result.status().message().find("3 steps in a row"), std::string::npos);
   EXPECT_FALSE(fs::is_empty(dir_ + "/a/bad_batches"));
@@ -107,7 +120,10 @@ TEST_F(TrainRun, DryRunTouchesNothing) {
   const auto recipe = load_recipe(dir_ + "/recipe.toml", {}).value();
   const auto executor = test::make_executor();
   std::string said;
-  TrainOptions options{.run_dir = dir_ + "/dry", .dry_run = true, .should_stop = {}, .facts = {},
+  TrainOptions options{.run_dir = dir_ + "/dry",
+                       .dry_run = true,
+                       .should_stop = {},
+                       .facts = {},
                        .say = [&](const std::string& line) { said += line; }};
   ASSERT_TRUE(run_training(recipe, *executor, options).ok());
   EXPECT_FALSE(fs::exists(dir_ + "/dry"));

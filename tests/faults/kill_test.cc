@@ -34,10 +34,12 @@ class Killed : public testing::Test {
       for (int t = 0; t < 20 + i % 7; ++t) rows << (t > 0 ? ", " : "") << (11 * t + i) % 200;
       rows << "]}\n";
     }
-    std::ofstream(dir_ + "/recipe.toml") << "[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
-                                         << "\"\n[data]\nfiles = [\"" << dir_ << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\n"
-                                         << "[tune]\nmode = \"full\"\n[train]\nsteps = 60\nbatch_size = 4\n"
-                                         << "[optim]\nlr = 0.001\n[checkpoint]\nevery = 3\n";
+    std::ofstream(dir_ + "/recipe.toml")
+        << "[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
+        << "\"\n[data]\nfiles = [\"" << dir_
+        << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\n"
+        << "[tune]\nmode = \"full\"\n[train]\nsteps = 60\nbatch_size = 4\n"
+        << "[optim]\nlr = 0.001\n[checkpoint]\nevery = 3\n";
   }
   void TearDown() override { fs::remove_all(dir_); }
 
@@ -50,8 +52,8 @@ class Killed : public testing::Test {
       freopen((dir_ + "/out.txt").c_str(), "w", stdout);
       freopen((dir_ + "/err.txt").c_str(), "w", stderr);
       const std::string path = program();
-      execl(path.c_str(), path.c_str(), "train", recipe.c_str(), "--run-dir", run_dir.c_str(), "--threads", "1",
-            resume ? "--resume" : nullptr, nullptr);
+      execl(path.c_str(), path.c_str(), "train", recipe.c_str(), "--run-dir", run_dir.c_str(),
+            "--threads", "1", resume ? "--resume" : nullptr, nullptr);
       _exit(127);
     }
     if (kill_ms >= 0) {
@@ -64,7 +66,9 @@ class Killed : public testing::Test {
   }
 
   std::string digest(const std::string& run) {
-    return load_newest_checkpoint(dir_ + "/" + run + "/checkpoints").value().checkpoint->manifest.digest;
+    return load_newest_checkpoint(dir_ + "/" + run + "/checkpoints")
+        .value()
+        .checkpoint->manifest.digest;
   }
 
   std::string dir_;

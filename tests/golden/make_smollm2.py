@@ -2,7 +2,7 @@
 """Golden values of the real SmolLM2-135M-Instruct, by transformers (and peft) in torch.
 
   python make_smollm2.py greedy   SMOLLM2_FOLDER [OUT_DIR]
-  python make_smollm2.py logprobs SMOLLM2_FOLDER CONVERSATIONS.jsonl [OUT_DIR] [--work DIR: keeps finished sequences there and goes on from them]
+  python make_smollm2.py logprobs SMOLLM2_FOLDER CONVERSATIONS.jsonl [OUT_DIR] [--kernels yes] [--work DIR: keeps finished sequences there and goes on from them]
   python make_smollm2.py parity   SMOLLM2_FOLDER CONVERSATIONS.jsonl [OUT_DIR] [--only full|full_clip|lora|lora_clip]
 
 SMOLLM2_FOLDER is made by convert_gguf.py: the GGUF's Q4_1 and Q8_0 blocks dequantised and rounded to bf16, which "f32" below widens again
@@ -87,6 +87,16 @@ def summary(d, f, q):
                 max_abs_logprob=delta.abs().max().item(), k3=(delta.exp() - 1 - delta).mean().item())
 
 
+def widen_products(model):
+    """bf16 linears as f32 products of the bf16 values, rounded to bf16 once: what torch's bf16 kernels compute, up to the order of their f32
+    sums, at eight times their speed on a processor without bf16 instructions. --kernels runs the kernels themselves."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            assert module.bias is None
+            w = module.weight.detach().float()
+            module.forward = lambda x, w=w: torch.nn.functional.linear(x.float(), w).to(x.dtype)
+
+
 def sequence_distances(f32, bf16, ids, with_autocast):
     """Of one sequence: f32 logits, and the distances of torch's kinds of bf16 from them."""
     targets = torch.tensor(ids[1:])
@@ -104,7 +114,7 @@ def sequence_distances(f32, bf16, ids, with_autocast):
     return a.log_softmax(-1), targets, result
 
 
-def logprobs(folder, data, out, work):
+def logprobs(folder, data, out, work, kernels):
     tok = AutoTokenizer.from_pretrained(folder)
     stream = []
     for messages in conversations(data):
@@ -113,13 +123,15 @@ def logprobs(folder, data, out, work):
     assert len(stream) >= n * length, len(stream)
     sequences = [stream[i * length:(i + 1) * length] for i in range(n)]
     f32, bf16 = load(folder), load(folder, torch.bfloat16)
+    if not kernels:
+        widen_products(bf16)
     rows, top, parts = [], [], {}
     for i, s in enumerate(sequences):
         kept = os.path.join(work, f"{i}.pt") if work else None
         if kept and os.path.exists(kept):
             row, some, result = torch.load(kept)
         else:
-            a, t, result = sequence_distances(f32, bf16, s, i < 2)
+            a, t, result = sequence_distances(f32, bf16, s, kernels)
             kb, _, fb = result["bf16"]
             row = dict(tokens=s, logprobs_f32=[digits(x) for x in a.gather(1, t[:, None])[:, 0].tolist()],
                        logprobs_bf16=[digits(x) for x in fb.tolist()], kl_bf16=[digits(x, 5) for x in kb.tolist()])
@@ -285,7 +297,7 @@ def main():
     out = data[needs] if len(data) > needs else os.path.join(os.path.dirname(os.path.abspath(__file__)), "smollm2")
     os.makedirs(out, exist_ok=True)
     torch.set_num_threads(THREADS)
-    dict(greedy=lambda: greedy(folder, out), logprobs=lambda: logprobs(folder, data[0], out, options.get("--work")),
+    dict(greedy=lambda: greedy(folder, out), logprobs=lambda: logprobs(folder, data[0], out, options.get("--work"), options.get("--kernels")),
          parity=lambda: parity(folder, data[0], out, options.get("--only")))[verb]()
 
 

@@ -1,4 +1,5 @@
-// LoRA adapters against peft in f32: loss and every gradient of A and B; and the folder written back.
+// LoRA adapters against peft in f32: loss and every gradient of A and B; and the folder written
+// back.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -40,7 +41,9 @@ class PeftAdapter : public testing::TestWithParam<const char*> {};
 TEST_P(PeftAdapter, LossAndEveryGradientEqualPeft) {
   const Golden golden = load_golden(GetParam());
   const auto executor = test::make_executor();
-  auto engine = Engine::create(golden.model, *executor, {.compute = DType::kF32, .max_sequence_tokens = 128}).value();
+  auto engine =
+      Engine::create(golden.model, *executor, {.compute = DType::kF32, .max_sequence_tokens = 128})
+          .value();
   const ModelId id = engine->add_adapter(golden.adapter, 0).value();
   const auto result = engine->forward_backward(id, golden.datums, "cross_entropy").value();
   const double expected = golden.json["loss_sum"].get<double>();
@@ -50,7 +53,8 @@ TEST_P(PeftAdapter, LossAndEveryGradientEqualPeft) {
   for (const auto& [name, gradient] : gradients) {
     const auto want = golden.tensors.tensors.find("grad." + peft_tensor_name(name));
     ASSERT_NE(want, golden.tensors.tensors.end()) << name;
-    EXPECT_LT(distance(static_cast<const float*>(gradient.data), reinterpret_cast<const float*>(want->second.data),
+    EXPECT_LT(distance(static_cast<const float*>(gradient.data),
+                       reinterpret_cast<const float*>(want->second.data),
                        static_cast<size_t>(gradient.num_elements())),
               1e-4)
         << name;
@@ -64,7 +68,9 @@ TEST_P(PeftAdapter, AWrittenFolderGivesTheSameBits) {
   ASSERT_TRUE(export_peft(golden.adapter, golden.model->config, "base", folder).ok());
   const Adapter back = load_peft(folder, golden.model->config).value();
   const auto executor = test::make_executor();
-  auto engine = Engine::create(golden.model, *executor, {.compute = DType::kF32, .max_sequence_tokens = 128}).value();
+  auto engine =
+      Engine::create(golden.model, *executor, {.compute = DType::kF32, .max_sequence_tokens = 128})
+          .value();
   const ModelId a = engine->add_adapter(golden.adapter, 0).value();
   const ModelId b = engine->add_adapter(back, 0).value();
   EXPECT_EQ(engine->forward(a, golden.datums, "cross_entropy").value().logprobs,
@@ -72,7 +78,8 @@ TEST_P(PeftAdapter, AWrittenFolderGivesTheSameBits) {
   std::filesystem::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllAdapters, PeftAdapter, testing::Values("lora", "lora_pattern", "lora_rslora", "lora_qwen2"),
+INSTANTIATE_TEST_SUITE_P(AllAdapters, PeftAdapter,
+                         testing::Values("lora", "lora_pattern", "lora_rslora", "lora_qwen2"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

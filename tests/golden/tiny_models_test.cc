@@ -44,11 +44,16 @@ TEST_P(TinyModel, LogitsEqualTransformers) {
   const Golden golden = load_golden(std::string("tests/golden/tiny/") + GetParam());
   const auto executor = test::make_executor();
   const ParameterSet base = borrow_parameters(*executor, golden.model->weights);
-  ForwardModel model{.compute = DType::kF32, .config = golden.model->config, .base = &base,
-                     .adapters = {}, .weight_version = 0};
-  auto forward = Forward::create(*executor, model,
-                                 {.ending = Forward::Ending::kLogits, .capacity = {128, 128},
-                                  .rope_positions = 128}).value();
+  ForwardModel model{.compute = DType::kF32,
+                     .config = golden.model->config,
+                     .base = &base,
+                     .adapters = {},
+                     .weight_version = 0};
+  auto forward =
+      Forward::create(
+          *executor, model,
+          {.ending = Forward::Ending::kLogits, .capacity = {128, 128}, .rope_positions = 128})
+          .value();
   for (size_t s = 0; s < golden.sequences.size(); ++s) {
     const auto& tokens = golden.sequences[s];
     std::copy(tokens.begin(), tokens.end(), forward->tokens());
@@ -68,8 +73,9 @@ TEST_P(TinyModel, LogitsEqualTransformers) {
 TEST_P(TinyModel, LossAndEveryGradientEqualTransformers) {
   const Golden golden = load_golden(std::string("tests/golden/tiny/") + GetParam());
   const auto executor = test::make_executor();
-  auto engine = Engine::create(golden.model, *executor,
-                               {.compute = DType::kF32, .max_sequence_tokens = 128}).value();
+  auto engine =
+      Engine::create(golden.model, *executor, {.compute = DType::kF32, .max_sequence_tokens = 128})
+          .value();
   const ModelId id = engine->add_full().value();
   const auto result = engine->forward_backward(id, datums_of(golden), "cross_entropy").value();
   const double expected_loss = golden.json["loss_sum"].get<double>();

@@ -1,5 +1,6 @@
-// Rule 24: a tiny model with every option must give the committed bits on every machine, path, thread count
-// and compiler. A change of a digest is an ADR with regenerated digests in the same commit:
+// Rule 24: a tiny model with every option must give the committed bits on every machine, path,
+// thread count and compiler. A change of a digest is an ADR with regenerated digests in the same
+// commit:
 //   MS_PRINT_DIGESTS=1 build/tests/invariance/digests_test
 #include <gtest/gtest.h>
 
@@ -36,7 +37,8 @@ std::string hex_of(const std::vector<T>& values) {
 std::vector<Datum> datums_for(const ModelConfig& config) {
   std::vector<Datum> datums;
   for (uint64_t i = 0; i < 4; ++i) {
-    datums.push_back(make_random_datum(config.vocabulary, 41 - static_cast<int64_t>(5 * i), 900 + i));
+    datums.push_back(
+        make_random_datum(config.vocabulary, 41 - static_cast<int64_t>(5 * i), 900 + i));
     datums.back().sample_index = i;
   }
   // One sequence long enough to cross a key block of 64.
@@ -48,14 +50,17 @@ std::vector<Datum> datums_for(const ModelConfig& config) {
 std::string logprob_digest(Engine& engine, const std::vector<Datum>& datums) {
   std::vector<float> all;
   const auto result = engine.forward(kBaseModel, datums, "cross_entropy").value();
-  for (const auto& sequence : result.logprobs) all.insert(all.end(), sequence.begin(), sequence.end());
+  for (const auto& sequence : result.logprobs)
+    all.insert(all.end(), sequence.begin(), sequence.end());
   return hex_of(all);
 }
 
 std::string train_digest(Engine& engine, ModelId id, const std::vector<Datum>& datums) {
   for (int step = 0; step < 3; ++step) {
     const auto result = engine.forward_backward(id, datums, "cross_entropy").value();
-    const auto update = engine.optim_step(id, {.lr = 1e-2f, .weight_decay = 0.1f, .max_grad_norm = 1.0f,
+    const auto update = engine.optim_step(id, {.lr = 1e-2f,
+                                               .weight_decay = 0.1f,
+                                               .max_grad_norm = 1.0f,
                                                .normaliser = result.weight_sum});
     EXPECT_TRUE(update.value().applied);
   }
@@ -66,11 +71,16 @@ std::string train_digest(Engine& engine, ModelId id, const std::vector<Datum>& d
 std::string sample_digest(Engine& engine, ModelId adapter) {
   ParameterSet base = engine.base_parameters();
   base[kRopeTableParam] = engine.rope_table();
-  ForwardModel model{.compute = engine.options().compute, .config = engine.model().config, .base = &base,
-                     .adapters = {}, .weight_version = 0};
+  ForwardModel model{.compute = engine.options().compute,
+                     .config = engine.model().config,
+                     .base = &base,
+                     .adapters = {},
+                     .weight_version = 0};
   model.adapters.push_back({.spec = engine.adapter_spec(adapter).value(),
-                            .parameters = engine.parameters(adapter).value(), .weight_version = 0});
-  auto sampler = Sampler::create(engine.executor(), model, {.max_batch = 6, .max_rows = 32}).value();
+                            .parameters = engine.parameters(adapter).value(),
+                            .weight_version = 0});
+  auto sampler =
+      Sampler::create(engine.executor(), model, {.max_batch = 6, .max_rows = 32}).value();
   std::vector<SampleRequest> requests;
   for (int i = 0; i < 6; ++i) {
     SampleRequest request;
@@ -99,9 +109,11 @@ std::string sample_digest(Engine& engine, ModelId adapter) {
 Digests digests_of(const std::string& variant, DType compute, const std::string& isa, int threads) {
   const auto model = load_model(test::source_path("tests/golden/tiny/" + variant)).value();
   const auto executor = test::make_executor(threads, isa);
-  auto engine = Engine::create(model, *executor, {.compute = compute, .max_sequence_tokens = 256}).value();
+  auto engine =
+      Engine::create(model, *executor, {.compute = compute, .max_sequence_tokens = 256}).value();
   const auto datums = datums_for(model->config);
-  const ModelId adapter = engine->add_adapter(make_random_adapter(model->config, 21, 5, 0.2f), 8).value();
+  const ModelId adapter =
+      engine->add_adapter(make_random_adapter(model->config, 21, 5, 0.2f), 8).value();
   const ModelId full = engine->add_full().value();
   Digests digests;
   digests.logprobs = logprob_digest(*engine, datums);
@@ -124,7 +136,9 @@ const std::vector<std::pair<std::string, DType>> kCases{
     {"llama_gqa", DType::kBF16}, {"llama_gqa", DType::kF32}, {"qwen2", DType::kBF16},
     {"qwen3", DType::kBF16},     {"qwen3", DType::kF32},     {"llama_rope_llama3", DType::kBF16}};
 
-std::string key_of(const std::pair<std::string, DType>& c) { return c.first + "/" + std::string(dtype_name(c.second)); }
+std::string key_of(const std::pair<std::string, DType>& c) {
+  return c.first + "/" + std::string(dtype_name(c.second));
+}
 
 TEST(Digests, EveryPathAndThreadCountGivesTheCommittedBits) {
   if (std::getenv("MS_PRINT_DIGESTS") != nullptr) {
@@ -137,8 +151,10 @@ TEST(Digests, EveryPathAndThreadCountGivesTheCommittedBits) {
   for (const auto& c : kCases) {
     for (cpu::Isa isa : cpu::supported_isas()) {
       for (int threads : {1, 2}) {
-        const Json got = to_json(digests_of(c.first, c.second, std::string(cpu::isa_name(isa)), threads));
-        EXPECT_EQ(got, committed[key_of(c)]) << key_of(c) << " on " << cpu::isa_name(isa) << ", " << threads << " threads";
+        const Json got =
+            to_json(digests_of(c.first, c.second, std::string(cpu::isa_name(isa)), threads));
+        EXPECT_EQ(got, committed[key_of(c)])
+            << key_of(c) << " on " << cpu::isa_name(isa) << ", " << threads << " threads";
       }
     }
   }

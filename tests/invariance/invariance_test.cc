@@ -40,13 +40,14 @@ TEST_P(TinyInvariance, EveryWayOfComputingGivesTheSameBits) {
                   15 + 2 * (options.isas.size() - 1));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Variants, TinyInvariance,
-    testing::Combine(testing::Values("llama_gqa", "llama_tied", "llama_bias", "qwen2", "qwen3"),
-                     testing::Values(DType::kBF16, DType::kF32)),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param)) + "_" + std::string(dtype_name(std::get<1>(info.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(Variants, TinyInvariance,
+                         testing::Combine(testing::Values("llama_gqa", "llama_tied", "llama_bias",
+                                                          "qwen2", "qwen3"),
+                                          testing::Values(DType::kBF16, DType::kF32)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::string(dtype_name(std::get<1>(info.param)));
+                         });
 
 // A check that could not fail would be no check: a changed seed, weight or way must be seen.
 TEST(Invariance, AChangedModelIsSeenAsDifferent) {

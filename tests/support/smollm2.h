@@ -1,4 +1,5 @@
-// Where the tests find SmolLM2-135M-Instruct: scripts/get_smollm2 puts it there, scripts/setup --dev calls it.
+// Where the tests find SmolLM2-135M-Instruct: scripts/get_smollm2 puts it there, scripts/setup
+// --dev calls it.
 #pragma once
 
 #include <cstdlib>

@@ -15,9 +15,8 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; 
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return lifetimes[a].bytes > lifetimes[b].bytes;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   ArenaPlan plan;
   plan.offsets.assign(lifetimes.size(), 0);
   std::vector<size_t> placed;  // by offset
@@ -32,11 +31,10 @@ ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
     }
     plan.offsets[index] = offset;
     plan.total_bytes = std::max(plan.total_bytes, aligned(offset + life.bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), index,
-                                   [&](size_t a, size_t b) {
-                                     return plan.offsets[a] < plan.offsets[b];
-                                   }),
-                  index);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), index,
+                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
+        index);
   }
   return plan;
 }

@@ -19,9 +19,9 @@ struct ArenaPlan {
   int64_t total_bytes = 0;
 };
 
-/// Largest first, each at the lowest offset that is free for its whole life. The result is at most a few
-/// per cent above the largest sum of live bytes for transformer graphs.
-/// Cost: O(n^2) for n values.
+/// Largest first, each at the lowest offset that is free for its whole life. The result is at most
+/// a few per cent above the largest sum of live bytes for transformer graphs. Cost: O(n^2) for n
+/// values.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
 }  // namespace mainspring::cpu

@@ -32,7 +32,8 @@ TEST(ArenaPlan, ManyOverlappingLivesNeverOverlapInMemory) {
   for (int i = 0; i < 200; ++i) {
     state = state * 1664525u + 1013904223u;
     const int32_t first = static_cast<int32_t>(state >> 8) % 90;
-    lives.push_back({static_cast<int64_t>((state >> 16) % 5000), first, first + static_cast<int32_t>(state % 10)});
+    lives.push_back({static_cast<int64_t>((state >> 16) % 5000), first,
+                     first + static_cast<int32_t>(state % 10)});
   }
   expect_no_overlap(lives, plan_arena(lives));
 }

@@ -14,7 +14,9 @@ int64_t product(const std::vector<int64_t>& dims) {
 }  // namespace
 
 CpuBuffer::CpuBuffer(DType dtype, std::vector<int64_t> shape, std::shared_ptr<MemoryMeter> meter)
-    : dtype_(dtype), shape_(std::move(shape)), size_bytes_(dtype_bytes(dtype, product(shape_))),
+    : dtype_(dtype),
+      shape_(std::move(shape)),
+      size_bytes_(dtype_bytes(dtype, product(shape_))),
       meter_(std::move(meter)) {
   auto memory = Memory::allocate(size_bytes_, meter_);
   MS_CHECK(memory.ok(), memory.status().to_string());
@@ -23,20 +25,31 @@ CpuBuffer::CpuBuffer(DType dtype, std::vector<int64_t> shape, std::shared_ptr<Me
 }
 
 CpuBuffer::CpuBuffer(BorrowedTensor tensor, std::shared_ptr<MemoryMeter> meter)
-    : dtype_(tensor.dtype), shape_(std::move(tensor.shape)),
-      size_bytes_(dtype_bytes(dtype_, product(shape_))), data_(tensor.data), aux_(tensor.aux),
-      owner_(std::move(tensor.owner)), meter_(std::move(meter)) {}
+    : dtype_(tensor.dtype),
+      shape_(std::move(tensor.shape)),
+      size_bytes_(dtype_bytes(dtype_, product(shape_))),
+      data_(tensor.data),
+      aux_(tensor.aux),
+      owner_(std::move(tensor.owner)),
+      meter_(std::move(meter)) {}
 
 WeightView CpuBuffer::view() const {
   const int64_t in = shape_.empty() ? 1 : shape_.back();
-  return {.dtype = dtype_, .data = data_, .out = in == 0 ? 0 : product(shape_) / in, .in = in, .aux = aux_};
+  return {.dtype = dtype_,
+          .data = data_,
+          .out = in == 0 ? 0 : product(shape_) / in,
+          .in = in,
+          .aux = aux_};
 }
 
 int64_t CpuBuffer::layout_bytes(const Context& context, Layout layout, int64_t out, int64_t in) {
   switch (layout) {
-    case Layout::kForward: return static_cast<int64_t>(packed_forward_bytes(context, out, in));
-    case Layout::kInputGrad: return static_cast<int64_t>(packed_input_grad_bytes(context, out, in));
-    case Layout::kVector: return out * dtype_bytes(context.compute, in);
+    case Layout::kForward:
+      return static_cast<int64_t>(packed_forward_bytes(context, out, in));
+    case Layout::kInputGrad:
+      return static_cast<int64_t>(packed_input_grad_bytes(context, out, in));
+    case Layout::kVector:
+      return out * dtype_bytes(context.compute, in);
   }
   return 0;
 }
@@ -44,20 +57,24 @@ int64_t CpuBuffer::layout_bytes(const Context& context, Layout layout, int64_t o
 void CpuBuffer::make_layout(const Context& context, Layout layout, void* destination) const {
   const WeightView weight = view();
   switch (layout) {
-    case Layout::kForward: pack_forward(context, weight, destination); return;
-    case Layout::kInputGrad: pack_input_grad(context, weight, destination); return;
+    case Layout::kForward:
+      pack_forward(context, weight, destination);
+      return;
+    case Layout::kInputGrad:
+      pack_input_grad(context, weight, destination);
+      return;
     case Layout::kVector:
       for (int64_t row = 0; row < weight.out; ++row) {
-        dequantise_row(context, weight, row,
-                       static_cast<std::byte*>(destination) + row * dtype_bytes(context.compute, weight.in));
+        dequantise_row(
+            context, weight, row,
+            static_cast<std::byte*>(destination) + row * dtype_bytes(context.compute, weight.in));
       }
       return;
   }
 }
 
 const void* CpuBuffer::layout(const Context& context, Layout layout) {
-  Derived& derived =
-      derived_[context.compute == DType::kBF16 ? 0 : 1][static_cast<size_t>(layout)];
+  Derived& derived = derived_[context.compute == DType::kBF16 ? 0 : 1][static_cast<size_t>(layout)];
   if (derived.version == version_) return derived.memory.data();
   if (derived.memory.data() == nullptr) {
     const WeightView weight = view();

@@ -1,7 +1,8 @@
 // CpuBuffer: host memory of one tensor, with the layouts that kernels derive from it.
 //
-// The one idea: a linear weight is stored once as (out, in) and read as packed panels; the panels are made
-// at first use, kept, and made again after mark_changed(), so every graph that binds the buffer shares them.
+// The one idea: a linear weight is stored once as (out, in) and read as packed panels; the panels
+// are made at first use, kept, and made again after mark_changed(), so every graph that binds the
+// buffer shares them.
 #pragma once
 
 #include <array>

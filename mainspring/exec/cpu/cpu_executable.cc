@@ -26,8 +26,9 @@ Status check_shape(const std::string& name, const ValueType& want, const Buffer&
   bool ok = want.dtype == buffer.dtype() && want.shape.dims.size() == got.size();
   for (size_t i = 0; ok && i < got.size(); ++i) {
     const int64_t dim = want.shape.dims[i];
-    ok = dim == kRows ? got[i] >= capacity.rows
-                      : dim == kPicked ? got[i] >= capacity.picked : got[i] == dim;
+    ok = dim == kRows     ? got[i] >= capacity.rows
+         : dim == kPicked ? got[i] >= capacity.picked
+                          : got[i] == dim;
   }
   if (ok) return {};
   return invalid_argument("binding " + name + ": expected " + want.to_string() + ", got " +
@@ -44,7 +45,8 @@ Status SharedArena::ensure(int64_t bytes) {
   return {};
 }
 
-Result<std::unique_ptr<Executable>> CpuExecutable::compile(Graph graph, const CompileOptions& options,
+Result<std::unique_ptr<Executable>> CpuExecutable::compile(Graph graph,
+                                                           const CompileOptions& options,
                                                            const Context& context,
                                                            std::shared_ptr<SharedArena> arena) {
   PassTimes times;
@@ -80,8 +82,8 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
     if (need.transient) continue;
     const auto& dims = graph_.type(need.param).shape.dims;
     const int64_t in = dims.back();
-    report_.packed_bytes += CpuBuffer::layout_bytes(state_.context, need.layout,
-                                                    dims.size() > 1 ? dims[0] : 1, in);
+    report_.packed_bytes +=
+        CpuBuffer::layout_bytes(state_.context, need.layout, dims.size() > 1 ? dims[0] : 1, in);
   }
   state_.values.assign(at(graph_.num_values()), nullptr);
   state_.buffers.assign(at(graph_.num_values()), nullptr);
@@ -134,7 +136,8 @@ Status CpuExecutable::bind(std::string_view source, Buffer* buffer) {
   const auto found = sources_.find(source);
   if (found == sources_.end()) return not_found("no source named " + std::string(source));
   auto* cpu_buffer = dynamic_cast<CpuBuffer*>(buffer);
-  if (cpu_buffer == nullptr) return invalid_argument("binding " + std::string(source) + ": not a CPU buffer");
+  if (cpu_buffer == nullptr)
+    return invalid_argument("binding " + std::string(source) + ": not a CPU buffer");
   MS_RETURN_IF_ERROR(
       check_shape(std::string(source), graph_.type(found->second), *cpu_buffer, capacity_));
   state_.buffers[at(found->second)] = cpu_buffer;
@@ -167,7 +170,8 @@ void CpuExecutable::resolve_arena() {
 void CpuExecutable::refresh_layouts() {
   for (size_t i = 0; i < needs_.size(); ++i) {
     if (needs_[i].transient) continue;
-    state_.layouts[i] = state_.buffers[at(needs_[i].param)]->layout(state_.context, needs_[i].layout);
+    state_.layouts[i] =
+        state_.buffers[at(needs_[i].param)]->layout(state_.context, needs_[i].layout);
   }
 }
 

@@ -16,7 +16,8 @@ namespace mainspring::cpu {
 class SharedArena {
  public:
   explicit SharedArena(std::shared_ptr<MemoryMeter> meter) : meter_(std::move(meter)) {}
-  /// Grows to at least `bytes`; pointers of an older generation are stale. Errors: resource exhausted.
+  /// Grows to at least `bytes`; pointers of an older generation are stale. Errors: resource
+  /// exhausted.
   Status ensure(int64_t bytes);
   std::byte* data() const { return memory_.data(); }
   uint64_t generation() const { return generation_; }
@@ -53,8 +54,8 @@ class CpuExecutable final : public Executable {
   uint64_t generation_ = 0;
   std::vector<Step> steps_;
   std::vector<LayoutNeed> needs_;
-  std::vector<int64_t> offsets_;            // by value; -1: bound or aliased
-  std::vector<ValueId> alias_of_;           // by value; kNoValue: none
+  std::vector<int64_t> offsets_;   // by value; -1: bound or aliased
+  std::vector<ValueId> alias_of_;  // by value; kNoValue: none
   std::map<std::string, ValueId, std::less<>> sources_;
   int64_t scratch_offset_ = 0;
   int64_t transient_offset_ = 0;

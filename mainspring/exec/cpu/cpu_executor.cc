@@ -40,7 +40,8 @@ double measure_peak_flops(Context context) {
   std::vector<bf16> y(kRows * kOut);
   std::vector<std::byte> packed(packed_forward_bytes(context, kOut, kIn));
   std::vector<std::byte> scratch(linear_forward_scratch_bytes(context, kRows, kIn));
-  pack_forward(context, {.dtype = DType::kF32, .data = w.data(), .out = kOut, .in = kIn}, packed.data());
+  pack_forward(context, {.dtype = DType::kF32, .data = w.data(), .out = kOut, .in = kIn},
+               packed.data());
   const LinearOutput output{.weight = {kOut, kIn, packed.data(), nullptr}, .y = y.data()};
   double best = 0.0;
   for (int round = 0; round < 20; ++round) {
@@ -55,9 +56,12 @@ double measure_peak_flops(Context context) {
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(Isa isa, int num_threads)
-      : name_("cpu/" + std::string(isa_name(isa))), pool_(num_threads),
-        context_(make_context(isa, pool_, DType::kF32)), meter_(std::make_shared<MemoryMeter>()),
-        arena_(std::make_shared<SharedArena>(meter_)), row_math_(context_) {}
+      : name_("cpu/" + std::string(isa_name(isa))),
+        pool_(num_threads),
+        context_(make_context(isa, pool_, DType::kF32)),
+        meter_(std::make_shared<MemoryMeter>()),
+        arena_(std::make_shared<SharedArena>(meter_)),
+        row_math_(context_) {}
 
   std::string_view name() const override { return name_; }
   int num_threads() const override { return pool_.size(); }

@@ -19,7 +19,8 @@ struct CpuExecutorOptions {
 int available_cores();
 
 /// `notes` (may be null) gets the paths that failed their self-test.
-/// Errors: invalid argument for an unknown path; failed precondition if a forced one does not run here.
+/// Errors: invalid argument for an unknown path; failed precondition if a forced one does not run
+/// here.
 Result<std::unique_ptr<Executor>> make_cpu_executor(const CpuExecutorOptions& options,
                                                     std::vector<std::string>* notes = nullptr);
 

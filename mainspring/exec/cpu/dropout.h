@@ -10,8 +10,8 @@
 
 #include "mainspring/base/bf16.h"
 #include "mainspring/base/philox.h"
-#include "mainspring/batch/row_table.h"
 #include "mainspring/exec/cpu/kernels/linear_table.h"
+#include "mainspring/ir/row_table.h"
 
 namespace mainspring::cpu {
 

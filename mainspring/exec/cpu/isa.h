@@ -1,7 +1,7 @@
 // The instruction-set paths of the CPU executor and how one is chosen.
 //
-// The one idea: every path gives the same bits; the fastest one that this processor has and that passes
-// the self-test is used, unless --isa or MS_ISA forces one.
+// The one idea: every path gives the same bits; the fastest one that this processor has and that
+// passes the self-test is used, unless --isa or MS_ISA forces one.
 #pragma once
 
 #include <span>
@@ -31,8 +31,8 @@ struct IsaChoice {
 };
 
 /// `forced` (empty: MS_ISA, else automatic). Runs the self-test once per process.
-/// Errors: invalid argument for an unknown name; failed precondition if the forced path is not supported
-/// here or fails its self-test.
+/// Errors: invalid argument for an unknown name; failed precondition if the forced path is not
+/// supported here or fails its self-test.
 Result<IsaChoice> choose_isa(std::string_view forced);
 
 }  // namespace mainspring::cpu

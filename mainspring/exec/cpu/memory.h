@@ -1,7 +1,7 @@
 // Page-aligned, pre-touched memory with huge pages asked for, and the meter that counts it.
 //
-// The one idea: first touch of fresh memory is slow on virtual machines, so memory is touched once when it
-// is taken and then reused (docs/design.md, section 3).
+// The one idea: first touch of fresh memory is slow on virtual machines, so memory is touched once
+// when it is taken and then reused (docs/design.md, section 3).
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ class MemoryMeter {
   int64_t peak_ = 0;
 };
 
-/// Bytes this process may still take: the machine's available memory, or what the container's limit leaves.
+/// Bytes this process may still take: the machine's available memory, or what the container's limit
+/// leaves.
 int64_t available_memory_bytes();
 
 /// Zeroed memory of its own mapping.

@@ -1,11 +1,11 @@
 // The CPU executor's operations: what a planned step calls, over plain pointers.
 //
-// The one idea: one function per op, its order of floating-point operations fixed by docs/exactness.md
-// and equal on every path; how rows and columns are split over threads or tiles is free. All pointers
-// are proved by the planner, so nothing here can fail. "compute dtype" is bf16 or f32 (Context::compute);
-// void* activations are of it. Scratch comes from the caller (the *_scratch_bytes functions).
-// Shapes use the letters of docs/glossary.md. Padding rows (in no segment) are written as zeros by every
-// op that writes rows.
+// The one idea: one function per op, its order of floating-point operations fixed by
+// docs/exactness.md and equal on every path; how rows and columns are split over threads or tiles
+// is free. All pointers are proved by the planner, so nothing here can fail. "compute dtype" is
+// bf16 or f32 (Context::compute); void* activations are of it. Scratch comes from the caller (the
+// *_scratch_bytes functions). Shapes use the letters of docs/glossary.md. Padding rows (in no
+// segment) are written as zeros by every op that writes rows.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 #include "mainspring/base/bf16.h"
 #include "mainspring/base/thread_pool.h"
-#include "mainspring/batch/row_table.h"
 #include "mainspring/exec/cpu/isa.h"
 #include "mainspring/exec/kv_view.h"
 #include "mainspring/ir/dtype.h"
+#include "mainspring/ir/row_table.h"
 
 namespace mainspring::cpu {
 
@@ -33,7 +33,8 @@ struct Context {
 /// A context of the path; choose_isa says which one this processor can run. `pool` outlives it.
 Context make_context(Isa isa, ThreadPool& pool, DType compute);
 
-// ---- weights -------------------------------------------------------------------------------------
+// ---- weights
+// -------------------------------------------------------------------------------------
 
 /// A stored matrix (out, in), row-major (rows of quantised blocks for quantised dtypes).
 struct WeightView {
@@ -41,8 +42,9 @@ struct WeightView {
   const void* data = nullptr;
   int64_t out = 0;
   int64_t in = 0;
-  /// NF4 only: f32 offset, then one f32 scale per 256 blocks (second quantisation of the block scales:
-  /// scale of block b = code_b / 255 * aux[1 + b / 256] + aux[0]); blocks count over the whole matrix.
+  /// NF4 only: f32 offset, then one f32 scale per 256 blocks (second quantisation of the block
+  /// scales: scale of block b = code_b / 255 * aux[1 + b / 256] + aux[0]); blocks count over the
+  /// whole matrix.
   const float* aux = nullptr;
 };
 
@@ -63,13 +65,16 @@ size_t packed_input_grad_bytes(const Context& context, int64_t out, int64_t in);
 void pack_forward(const Context& context, const WeightView& weight, void* destination);
 void pack_input_grad(const Context& context, const WeightView& weight, void* destination);
 
-/// Row `row` of a stored matrix as `in` values of the compute dtype (as above), for embedding and tests.
-void dequantise_row(const Context& context, const WeightView& weight, int64_t row, void* destination);
+/// Row `row` of a stored matrix as `in` values of the compute dtype (as above), for embedding and
+/// tests.
+void dequantise_row(const Context& context, const WeightView& weight, int64_t row,
+                    void* destination);
 
-// ---- linear (rules 4, 5, 6, 16) ------------------------------------------------------------------
+// ---- linear (rules 4, 5, 6, 16)
+// ------------------------------------------------------------------
 
-/// One adapter's part in one output: y += u B^T on the rows of its slot, in f32 before the rounding,
-/// K = rank in one chunk.
+/// One adapter's part in one output: y += u B^T on the rows of its slot, in f32 before the
+/// rounding, K = rank in one chunk.
 struct LoraUp {
   int32_t slot = 0;
   int64_t rank = 0;
@@ -86,14 +91,15 @@ struct LinearOutput {
 };
 
 /// y_i = round(((x W_i^T) + bias_i) + sum over the row's slot of u B^T) for every output i.
-/// x (rows, in). Rows in no segment get zeros when `table` has segments; table null: all rows are plain
-/// and no adapter applies.
+/// x (rows, in). Rows in no segment get zeros when `table` has segments; table null: all rows are
+/// plain and no adapter applies.
 void linear_forward(const Context& context, int64_t rows, int64_t in, const void* x,
                     std::span<const LinearOutput> outputs, const RowTable* table, void* scratch);
 size_t linear_forward_scratch_bytes(const Context& context, int64_t rows, int64_t in);
 
-/// LoRA's way down, on the rows of `slot` only (others untouched): u = round(scale * (x' A^T)), where
-/// x' is x under inverted dropout (keyed by rule 18; p = 0: x itself). A (rank, in), forward layout.
+/// LoRA's way down, on the rows of `slot` only (others untouched): u = round(scale * (x' A^T)),
+/// where x' is x under inverted dropout (keyed by rule 18; p = 0: x itself). A (rank, in), forward
+/// layout.
 struct LoraDown {
   int32_t slot = 0;
   int64_t rank = 0;
@@ -103,8 +109,8 @@ struct LoraDown {
   PackedWeight a;
   void* u = nullptr;  // (rows, rank)
 };
-void lora_down(const Context& context, int64_t rows, int64_t in, const void* x, const LoraDown& lora,
-               const RowTable& table, void* scratch);
+void lora_down(const Context& context, int64_t rows, int64_t in, const void* x,
+               const LoraDown& lora, const RowTable& table, void* scratch);
 size_t lora_down_scratch_bytes(const Context& context, int64_t rows, int64_t in);
 
 /// One output's part in the input gradient.
@@ -124,8 +130,8 @@ struct LoraInputGradTerm {
   PackedWeight a;            // (rank, in); input_grad layout
 };
 
-/// dx = round(reduction over all terms of dy_i W_i (rule 5: n chunks from the summed widths, chunk c over
-/// the c-th chunk of each term in order, then the tree) + adapter terms in order).
+/// dx = round(reduction over all terms of dy_i W_i (rule 5: n chunks from the summed widths, chunk
+/// c over the c-th chunk of each term in order, then the tree) + adapter terms in order).
 void linear_input_grad(const Context& context, int64_t rows, int64_t in,
                        std::span<const LinearInputGradTerm> terms,
                        std::span<const LoraInputGradTerm> adapters, void* dx, const RowTable& table,
@@ -133,8 +139,8 @@ void linear_input_grad(const Context& context, int64_t rows, int64_t in,
 size_t linear_input_grad_scratch_bytes(const Context& context, int64_t rows, int64_t in,
                                        int64_t summed_out);
 
-/// du = round(scale * (dy B)) on the rows of `slot` (zeros elsewhere are not written). K = out, chunks
-/// by rule 5. B (out, rank), input_grad layout.
+/// du = round(scale * (dy B)) on the rows of `slot` (zeros elsewhere are not written). K = out,
+/// chunks by rule 5. B (out, rank), input_grad layout.
 struct LoraUpGrad {
   int32_t slot = 0;
   int64_t rank = 0;
@@ -145,9 +151,9 @@ struct LoraUpGrad {
 void lora_up_input_grad(const Context& context, int64_t rows, int64_t out, const void* dy,
                         const LoraUpGrad& lora, const RowTable& table, void* scratch);
 
-/// acc (out, in) f32 += fold over tokens of dy^T x, in segment order (rules 9, 10). `slot` < -1 (kAllSlots)
-/// folds every segment; otherwise only segments of that slot. Each segment is cut at multiples of 2,048
-/// positions. `x_dropout` > 0 applies the forward's mask to x (LoRA's A).
+/// acc (out, in) f32 += fold over tokens of dy^T x, in segment order (rules 9, 10). `slot` < -1
+/// (kAllSlots) folds every segment; otherwise only segments of that slot. Each segment is cut at
+/// multiples of 2,048 positions. `x_dropout` > 0 applies the forward's mask to x (LoRA's A).
 inline constexpr int32_t kAllSlots = -2;
 struct WeightGrad {
   const void* dy = nullptr;  // (rows, out)
@@ -161,12 +167,15 @@ struct WeightGrad {
 };
 void linear_weight_grad(const Context& context, int64_t rows, const WeightGrad& grad,
                         const RowTable& table, void* scratch);
-size_t linear_weight_grad_scratch_bytes(const Context& context, int64_t rows, int64_t out, int64_t in);
+size_t linear_weight_grad_scratch_bytes(const Context& context, int64_t rows, int64_t out,
+                                        int64_t in);
 
 /// acc (out) f32 += fold over tokens of dy, one add per token in segment order.
-void bias_grad(const Context& context, int64_t out, const void* dy, float* acc, const RowTable& table);
+void bias_grad(const Context& context, int64_t out, const void* dy, float* acc,
+               const RowTable& table);
 
-// ---- embedding -----------------------------------------------------------------------------------
+// ---- embedding
+// -----------------------------------------------------------------------------------
 
 /// y (rows, d) = table row of each token; padding rows zero. `tokens` (rows).
 void embedding_forward(const Context& context, int64_t rows, const int32_t* tokens,
@@ -175,22 +184,23 @@ void embedding_forward(const Context& context, int64_t rows, const int32_t* toke
 void embedding_grad(const Context& context, int64_t rows, int64_t d, const int32_t* tokens,
                     const void* dy, float* acc, const RowTable& table);
 
-// ---- norms, rope, elementwise ----------------------------------------------------------------------
+// ---- norms, rope, elementwise
+// ----------------------------------------------------------------------
 
-/// y = round((x * inv) * w), inv = 1 / sqrt(mean(x^2) + eps), over groups of `width` along each row of
-/// `row_elements` (width = row_elements for the block norm, = head width for q/k norm). w (width) compute
-/// dtype. 16-lane fixed-tree reductions (rule 14).
+/// y = round((x * inv) * w), inv = 1 / sqrt(mean(x^2) + eps), over groups of `width` along each row
+/// of `row_elements` (width = row_elements for the block norm, = head width for q/k norm). w
+/// (width) compute dtype. 16-lane fixed-tree reductions (rule 14).
 void rms_norm_forward(const Context& context, int64_t rows, int64_t row_elements, int64_t width,
                       float eps, const void* x, const void* w, void* y);
-/// dx = round(...) per group; dw_acc (width) f32 (null: frozen) += fold over rows, then groups within a
-/// row in order, of dy * (x * inv), segments in order.
-void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, int64_t width, float eps,
-                   const void* x, const void* w, const void* dy, void* dx, float* dw_acc,
+/// dx = round(...) per group; dw_acc (width) f32 (null: frozen) += fold over rows, then groups
+/// within a row in order, of dy * (x * inv), segments in order.
+void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, int64_t width,
+                   float eps, const void* x, const void* w, const void* dy, void* dx, float* dw_acc,
                    const RowTable& table);
 
-/// Rotary embedding of `heads` heads of width c (the "rotate half" pairing: i with i + c/2) by the row's
-/// position; cos_sin is (max_position, c/2, 2) f32. inverse: the transposed rotation (gradient). In f32,
-/// rounded once.
+/// Rotary embedding of `heads` heads of width c (the "rotate half" pairing: i with i + c/2) by the
+/// row's position; cos_sin is (max_position, c/2, 2) f32. inverse: the transposed rotation
+/// (gradient). In f32, rounded once.
 void rope(const Context& context, int64_t rows, int64_t heads, int64_t c, const float* cos_sin,
           bool inverse, const void* x, void* y, const RowTable& table);
 
@@ -198,8 +208,8 @@ void rope(const Context& context, int64_t rows, int64_t heads, int64_t c, const 
 void silu_mul_forward(const Context& context, int64_t n, const void* gate, const void* up, void* y);
 /// dgate, dup as the parts give them: s = round(silu(gate)), dup = round(dy * s),
 /// ds = round(dy * up), dgate = round(ds * silu'(gate)).
-void silu_mul_grad(const Context& context, int64_t n, const void* gate, const void* up, const void* dy,
-                   void* dgate, void* dup);
+void silu_mul_grad(const Context& context, int64_t n, const void* gate, const void* up,
+                   const void* dy, void* dgate, void* dup);
 void silu_forward(const Context& context, int64_t n, const void* x, void* y);
 void silu_grad(const Context& context, int64_t n, const void* x, const void* dy, void* dx);
 void multiply(const Context& context, int64_t n, const void* a, const void* b, void* y);
@@ -212,7 +222,8 @@ void gather_rows(const Context& context, int64_t d, const void* x, void* y, cons
 void scatter_rows(const Context& context, int64_t rows, int64_t d, const void* dy, void* y,
                   const RowTable& table);
 
-// ---- attention (rules 7, 8) ------------------------------------------------------------------------
+// ---- attention (rules 7, 8)
+// ------------------------------------------------------------------------
 
 struct AttentionShape {
   int64_t query_heads = 0;  // h
@@ -222,24 +233,30 @@ struct AttentionShape {
   int64_t window = 0;       // 0: full causal; else keys p - window < j <= p
 };
 
-/// o (rows, h*c), lse (rows, h) f32 (may be null). q (rows, h*c), k and v (rows, kv*c). Segments without
-/// a cache attend to their own rows (position of a segment's first row must be 0); with a cache, the
-/// segment's k and v rows are first written to the pages of `layer`, then keys come from the pages.
-void attention_forward(const Context& context, const AttentionShape& shape, int64_t rows, const void* q,
-                       const void* k, const void* v, void* o, float* lse, const RowTable& table,
-                       const KvView* kv, int64_t layer, void* scratch);
-size_t attention_forward_scratch_bytes(const Context& context, const AttentionShape& shape, int64_t rows);
+/// o (rows, h*c), lse (rows, h) f32 (may be null). q (rows, h*c), k and v (rows, kv*c). Segments
+/// without a cache attend to their own rows (position of a segment's first row must be 0); with a
+/// cache, the segment's k and v rows are first written to the pages of `layer`, then keys come from
+/// the pages.
+void attention_forward(const Context& context, const AttentionShape& shape, int64_t rows,
+                       const void* q, const void* k, const void* v, void* o, float* lse,
+                       const RowTable& table, const KvView* kv, int64_t layer, void* scratch);
+size_t attention_forward_scratch_bytes(const Context& context, const AttentionShape& shape,
+                                       int64_t rows);
 
 /// Gradients for whole sequences (no cache). dq (rows, h*c), dk and dv (rows, kv*c).
-void attention_grad(const Context& context, const AttentionShape& shape, int64_t rows, const void* q,
-                    const void* k, const void* v, const void* o, const float* lse, const void* d_o,
-                    void* dq, void* dk, void* dv, const RowTable& table, void* scratch);
-size_t attention_grad_scratch_bytes(const Context& context, const AttentionShape& shape, int64_t rows);
+void attention_grad(const Context& context, const AttentionShape& shape, int64_t rows,
+                    const void* q, const void* k, const void* v, const void* o, const float* lse,
+                    const void* d_o, void* dq, void* dk, void* dv, const RowTable& table,
+                    void* scratch);
+size_t attention_grad_scratch_bytes(const Context& context, const AttentionShape& shape,
+                                    int64_t rows);
 
-// ---- the head: log-probabilities without [rows, v] (rules 13, 14) -----------------------------------
+// ---- the head: log-probabilities without [rows, v] (rules 13, 14)
+// -----------------------------------
 
-/// For picked rows x (picked, d): logit = x W^T (f32), lse over the vocabulary (8 segments at multiples of
-/// 16, 16 lanes, tree), logprob[i] = logit[target] - lse. Pick -1 (zero rows): logprob = 0, lse = 0.
+/// For picked rows x (picked, d): logit = x W^T (f32), lse over the vocabulary (8 segments at
+/// multiples of 16, 16 lanes, tree), logprob[i] = logit[target] - lse. Pick -1 (zero rows): logprob
+/// = 0, lse = 0.
 struct Head {
   int64_t picked = 0;
   int64_t d = 0;
@@ -250,15 +267,17 @@ struct Head {
 };
 void head_logprob_forward(const Context& context, const Head& head, float* logprob, float* lse,
                           void* scratch);
-/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - exp(logit - lse))) with logits
-/// recomputed; dx (picked, d) by rule 5; dw_acc (v, d) f32 (null: frozen) folded over picks in order.
-/// `pick_segments`: the table whose segments index picks instead of rows (sequences in order).
+/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - exp(logit - lse))) with
+/// logits recomputed; dx (picked, d) by rule 5; dw_acc (v, d) f32 (null: frozen) folded over picks
+/// in order. `pick_segments`: the table whose segments index picks instead of rows (sequences in
+/// order).
 void head_logprob_grad(const Context& context, const Head& head, const float* lse,
-                       const float* d_logprob, void* dx, float* dw_acc, const RowTable& pick_segments,
-                       void* scratch);
+                       const float* d_logprob, void* dx, float* dw_acc,
+                       const RowTable& pick_segments, void* scratch);
 size_t head_scratch_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary);
 
-// ---- rows of logits, for the sampler (rules 14, 19) --------------------------------------------------
+// ---- rows of logits, for the sampler (rules 14, 19)
+// --------------------------------------------------
 
 /// The maximum and log-sum-exp of n logits, exactly as the head computes them.
 struct RowStats {
@@ -273,20 +292,21 @@ void row_exp(const Context& context, const float* logits, int64_t n, float max, 
 float log_f32(const Context& context, float x);
 float exp_f32(const Context& context, float x);
 
-// ---- optimizer (rules 13, 15) ------------------------------------------------------------------------
+// ---- optimizer (rules 13, 15)
+// ------------------------------------------------------------------------
 
-/// torch.optim.AdamW's update, in place on n elements; g is scaled by grad_scale first (normaliser and
-/// clipping). step counts from 1; the bias corrections are computed by the caller.
+/// torch.optim.AdamW's update, in place on n elements; g is scaled by grad_scale first (normaliser
+/// and clipping). step counts from 1; the bias corrections are computed by the caller.
 struct AdamwStep {
   float lr, beta1, beta2, eps, weight_decay;
   float bias_correction1, bias_correction2_sqrt;  // 1 - beta1^t, sqrt(1 - beta2^t)
   float grad_scale;
 };
-void adamw(const Context& context, int64_t n, const AdamwStep& step, const float* grad, float* param,
-           float* m, float* v);
+void adamw(const Context& context, int64_t n, const AdamwStep& step, const float* grad,
+           float* param, float* m, float* v);
 
-/// Sum of squares of a logical (rows, columns) f32 tensor: blocks (row, K-chunk of rule 5), tree over
-/// chunks, then a balanced tree over rows.
+/// Sum of squares of a logical (rows, columns) f32 tensor: blocks (row, K-chunk of rule 5), tree
+/// over chunks, then a balanced tree over rows.
 float sum_of_squares(const Context& context, int64_t rows, int64_t columns, const float* x,
                      void* scratch);
 size_t sum_of_squares_scratch_bytes(int64_t rows);

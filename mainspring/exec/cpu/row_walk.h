@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "mainspring/base/thread_pool.h"
-#include "mainspring/batch/row_table.h"
+#include "mainspring/ir/row_table.h"
 
 namespace mainspring::cpu {
 

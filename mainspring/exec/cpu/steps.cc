@@ -20,8 +20,9 @@ Step make_attention(StepBuilder& b, const Node& node) {
   const AttentionShape shape{a.query_heads, a.kv_heads, a.head_width, a.scale, a.window};
   b.want_scratch(attention_forward_scratch_bytes(b.context(), shape, b.capacity().rows));
   return [in = node.inputs, out = node.outputs, shape, layer = a.layer](RunState& run) {
-    attention_forward(run.context, shape, run.counts.rows, run.at(in[0]), run.at(in[1]), run.at(in[2]),
-                      run.at(out[0]), run.at<float>(out[1]), *run.table, run.kv, layer, run.scratch);
+    attention_forward(run.context, shape, run.counts.rows, run.at(in[0]), run.at(in[1]),
+                      run.at(in[2]), run.at(out[0]), run.at<float>(out[1]), *run.table, run.kv,
+                      layer, run.scratch);
   };
 }
 
@@ -31,8 +32,8 @@ Step make_attention_grad(StepBuilder& b, const Node& node) {
   b.want_scratch(attention_grad_scratch_bytes(b.context(), shape, b.capacity().rows));
   return [in = node.inputs, out = node.outputs, shape](RunState& run) {
     attention_grad(run.context, shape, run.counts.rows, run.at(in[0]), run.at(in[1]), run.at(in[2]),
-                   run.at(in[3]), run.at<float>(in[4]), run.at(in[5]), run.at(out[0]), run.at(out[1]),
-                   run.at(out[2]), *run.table, run.scratch);
+                   run.at(in[3]), run.at<float>(in[4]), run.at(in[5]), run.at(out[0]),
+                   run.at(out[1]), run.at(out[2]), *run.table, run.scratch);
   };
 }
 
@@ -79,8 +80,8 @@ Step make_elementwise(StepBuilder& b, const Node& node) {
   switch (node.op) {
     case OpKind::kSilu:
       return [in, out, type](RunState& run) {
-        silu_forward(context_for(run, type.dtype), type.shape.num_elements(run.counts), run.at(in[0]),
-                     run.at(out[0]));
+        silu_forward(context_for(run, type.dtype), type.shape.num_elements(run.counts),
+                     run.at(in[0]), run.at(out[0]));
       };
     case OpKind::kSiluGrad:
       return [in, out, type](RunState& run) {
@@ -99,8 +100,8 @@ Step make_elementwise(StepBuilder& b, const Node& node) {
       };
     case OpKind::kSiluMulGrad:
       return [in, out, type](RunState& run) {
-        silu_mul_grad(run.context, type.shape.num_elements(run.counts), run.at(in[0]), run.at(in[1]),
-                      run.at(in[2]), run.at(out[0]), run.at(out[1]));
+        silu_mul_grad(run.context, type.shape.num_elements(run.counts), run.at(in[0]),
+                      run.at(in[1]), run.at(in[2]), run.at(out[0]), run.at(out[1]));
       };
     default:
       return {};
@@ -112,7 +113,8 @@ Step make_add(StepBuilder& b, const Node& node) {
   return [in = node.inputs, out = node.outputs, type,
           terms = std::vector<const void*>(node.inputs.size())](RunState& run) mutable {
     for (size_t i = 0; i < in.size(); ++i) terms[i] = run.at(in[i]);
-    add_many(context_for(run, type.dtype), type.shape.num_elements(run.counts), terms, run.at(out[0]));
+    add_many(context_for(run, type.dtype), type.shape.num_elements(run.counts), terms,
+             run.at(out[0]));
   };
 }
 
@@ -208,8 +210,14 @@ Step make_sum_of_squares(StepBuilder& b, const Node& node) {
 Step make_adamw(StepBuilder& b, const Node& node) {
   return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({})](RunState& run) {
     const float* s = run.at<float>(in[4]);
-    const AdamwStep step{.lr = s[0], .beta1 = s[1], .beta2 = s[2], .eps = s[3], .weight_decay = s[4],
-                         .bias_correction1 = s[5], .bias_correction2_sqrt = s[6], .grad_scale = s[7]};
+    const AdamwStep step{.lr = s[0],
+                         .beta1 = s[1],
+                         .beta2 = s[2],
+                         .eps = s[3],
+                         .weight_decay = s[4],
+                         .bias_correction1 = s[5],
+                         .bias_correction2_sqrt = s[6],
+                         .grad_scale = s[7]};
     adamw(run.context, n, step, run.at<float>(in[3]), run.at<float>(in[0]), run.at<float>(in[1]),
           run.at<float>(in[2]));
     for (size_t i = 0; i < 3; ++i) run.buffers[static_cast<size_t>(in[i])]->mark_changed();
@@ -226,28 +234,43 @@ Step make_bias_grad(StepBuilder& b, const Node& node) {
 
 Step make_simple_step(StepBuilder& b, const Node& node) {
   switch (node.op) {
-    case OpKind::kEmbedding: return make_embedding(b, node);
-    case OpKind::kEmbeddingGrad: return make_embedding_grad(b, node);
-    case OpKind::kRmsNorm: return make_rms_norm(b, node);
-    case OpKind::kRmsNormGrad: return make_rms_norm_grad(b, node);
-    case OpKind::kRope: return make_rope(b, node);
-    case OpKind::kAttention: return make_attention(b, node);
-    case OpKind::kAttentionGrad: return make_attention_grad(b, node);
+    case OpKind::kEmbedding:
+      return make_embedding(b, node);
+    case OpKind::kEmbeddingGrad:
+      return make_embedding_grad(b, node);
+    case OpKind::kRmsNorm:
+      return make_rms_norm(b, node);
+    case OpKind::kRmsNormGrad:
+      return make_rms_norm_grad(b, node);
+    case OpKind::kRope:
+      return make_rope(b, node);
+    case OpKind::kAttention:
+      return make_attention(b, node);
+    case OpKind::kAttentionGrad:
+      return make_attention_grad(b, node);
     case OpKind::kSilu:
     case OpKind::kSiluGrad:
     case OpKind::kMul:
     case OpKind::kSiluMul:
-    case OpKind::kSiluMulGrad: return make_elementwise(b, node);
-    case OpKind::kAdd: return make_add(b, node);
+    case OpKind::kSiluMulGrad:
+      return make_elementwise(b, node);
+    case OpKind::kAdd:
+      return make_add(b, node);
     case OpKind::kFill:
     case OpKind::kScale:
-    case OpKind::kReduceSum: return make_token_math(b, node);
+    case OpKind::kReduceSum:
+      return make_token_math(b, node);
     case OpKind::kGatherRows:
-    case OpKind::kScatterRows: return make_rows(b, node);
-    case OpKind::kBiasGrad: return make_bias_grad(b, node);
-    case OpKind::kSumOfSquares: return make_sum_of_squares(b, node);
-    case OpKind::kAdamw: return make_adamw(b, node);
-    default: return {};
+    case OpKind::kScatterRows:
+      return make_rows(b, node);
+    case OpKind::kBiasGrad:
+      return make_bias_grad(b, node);
+    case OpKind::kSumOfSquares:
+      return make_sum_of_squares(b, node);
+    case OpKind::kAdamw:
+      return make_adamw(b, node);
+    default:
+      return {};
   }
 }
 
@@ -268,7 +291,8 @@ size_t StepBuilder::need(ValueId param, Layout layout) {
   }
   LayoutNeed need{param, layout, transient, step_transient_};
   if (transient) {
-    step_transient_ += (CpuBuffer::layout_bytes(context_, layout, dim(param, 0), dim(param, 1)) + 63) / 64 * 64;
+    step_transient_ +=
+        (CpuBuffer::layout_bytes(context_, layout, dim(param, 0), dim(param, 1)) + 63) / 64 * 64;
     transient_bytes_ = std::max(transient_bytes_, step_transient_);
   }
   needs_.push_back(need);
@@ -279,13 +303,27 @@ Result<Step> StepBuilder::make(const Node& node) {
   step_transient_ = 0;
   Step step;
   switch (node.op) {
-    case OpKind::kLinear: step = make_linear_step(*this, node); break;
-    case OpKind::kLinearInputGrad: step = make_linear_grad_step(*this, node); break;
-    case OpKind::kLinearWeightGrad: step = make_weight_grad_step(*this, node); break;
-    case OpKind::kLoraUpGrad: step = make_lora_up_grad_step(*this, node); break;
-    case OpKind::kHeadLogprob: step = make_head_step(*this, node); break;
-    case OpKind::kHeadLogprobGrad: step = make_head_grad_step(*this, node); break;
-    default: step = make_simple_step(*this, node); break;
+    case OpKind::kLinear:
+      step = make_linear_step(*this, node);
+      break;
+    case OpKind::kLinearInputGrad:
+      step = make_linear_grad_step(*this, node);
+      break;
+    case OpKind::kLinearWeightGrad:
+      step = make_weight_grad_step(*this, node);
+      break;
+    case OpKind::kLoraUpGrad:
+      step = make_lora_up_grad_step(*this, node);
+      break;
+    case OpKind::kHeadLogprob:
+      step = make_head_step(*this, node);
+      break;
+    case OpKind::kHeadLogprobGrad:
+      step = make_head_grad_step(*this, node);
+      break;
+    default:
+      step = make_simple_step(*this, node);
+      break;
   }
   if (!step) return unimplemented("cpu: no kernel for op " + std::string(op_info(node.op).name));
   return step;

@@ -1,8 +1,8 @@
 // From a node of the graph to a step that runs it.
 //
-// The one idea: a step is a closure over value ids; at run time it finds pointers in RunState and calls one
-// op of exec/cpu/ops.h. Everything a step needs (scratch, derived layouts) is asked for at plan time, so
-// running allocates nothing.
+// The one idea: a step is a closure over value ids; at run time it finds pointers in RunState and
+// calls one op of exec/cpu/ops.h. Everything a step needs (scratch, derived layouts) is asked for
+// at plan time, so running allocates nothing.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace mainspring::cpu {
 struct LayoutNeed {
   ValueId param = kNoValue;
   Layout layout = Layout::kForward;
-  bool transient = false;         // made at every use into transient memory at this offset
+  bool transient = false;  // made at every use into transient memory at this offset
   int64_t transient_offset = 0;
 };
 
@@ -29,9 +29,9 @@ struct RunState {
   const RowTable* pick_table = nullptr;
   const KvView* kv = nullptr;
   RowCounts counts;
-  std::vector<void*> values;            // by ValueId
-  std::vector<CpuBuffer*> buffers;      // by ValueId; null for arena values
-  std::vector<const void*> layouts;     // by need; null if transient
+  std::vector<void*> values;         // by ValueId
+  std::vector<CpuBuffer*> buffers;   // by ValueId; null for arena values
+  std::vector<const void*> layouts;  // by need; null if transient
   std::byte* scratch = nullptr;
   std::byte* transient = nullptr;
   const std::vector<LayoutNeed>* needs = nullptr;
@@ -89,7 +89,8 @@ Step make_weight_grad_step(StepBuilder& builder, const Node& node);   // steps_l
 Step make_lora_up_grad_step(StepBuilder& builder, const Node& node);  // steps_linear.cc
 Step make_head_step(StepBuilder& builder, const Node& node);          // steps_linear.cc
 Step make_head_grad_step(StepBuilder& builder, const Node& node);     // steps_linear.cc
-/// Norms, rope, attention, elementwise, rows, embedding, optimizer: steps.cc. An empty Step: no kernel.
+/// Norms, rope, attention, elementwise, rows, embedding, optimizer: steps.cc. An empty Step: no
+/// kernel.
 Step make_simple_step(StepBuilder& builder, const Node& node);
 
 }  // namespace mainspring::cpu

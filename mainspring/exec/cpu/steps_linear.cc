@@ -14,7 +14,8 @@ struct AdapterStep {
 };
 
 // The adapters grouped by output, as LinearOutput::adapters wants contiguous spans.
-std::vector<AdapterStep> adapters_by_output(StepBuilder& b, const Node& node, const LinearAttrs& attrs) {
+std::vector<AdapterStep> adapters_by_output(StepBuilder& b, const Node& node,
+                                            const LinearAttrs& attrs) {
   const size_t n = static_cast<size_t>(attrs.num_weights);
   const size_t fixed = 1 + n * (attrs.has_bias ? 2 : 1);
   std::vector<AdapterStep> steps;
@@ -33,9 +34,13 @@ std::vector<AdapterStep> adapters_by_output(StepBuilder& b, const Node& node, co
 class LinearStep {
  public:
   LinearStep(StepBuilder& b, const Node& node)
-      : attrs_(std::get<LinearAttrs>(node.attrs)), inputs_(node.inputs), outputs_(node.outputs),
-        in_(b.dim(node.inputs[0], 1)), first_dim_(b.dim(node.inputs[0], 0)),
-        adapters_(adapters_by_output(b, node, attrs_)), ups_(adapters_.size()) {
+      : attrs_(std::get<LinearAttrs>(node.attrs)),
+        inputs_(node.inputs),
+        outputs_(node.outputs),
+        in_(b.dim(node.inputs[0], 1)),
+        first_dim_(b.dim(node.inputs[0], 0)),
+        adapters_(adapters_by_output(b, node, attrs_)),
+        ups_(adapters_.size()) {
     const size_t n = static_cast<size_t>(attrs_.num_weights);
     const int64_t rows = first_dim_ == kPicked ? b.capacity().picked : b.capacity().rows;
     for (size_t i = 0; i < n; ++i) {
@@ -55,7 +60,8 @@ class LinearStep {
     size_t first_up = 0;
     for (size_t i = 0; i < args_.size(); ++i) {
       size_t last_up = first_up;
-      while (last_up < adapters_.size() && adapters_[last_up].attrs.output == static_cast<int32_t>(i)) {
+      while (last_up < adapters_.size() &&
+             adapters_[last_up].attrs.output == static_cast<int32_t>(i)) {
         ++last_up;
       }
       args_[i] = {.weight = {widths_[i], in_, run.layout(weight_needs_[i]), nullptr},
@@ -82,7 +88,9 @@ class LinearStep {
                .a = {lora.rank, in_, run.layout(adapter.a_need), nullptr},
                .u = run.at(adapter.u)},
               *run.table, run.scratch);
-    ups_[j] = {lora.slot, lora.rank, run.at(adapter.u),
+    ups_[j] = {lora.slot,
+               lora.rank,
+               run.at(adapter.u),
                {adapter.out, lora.rank, run.layout(adapter.b_need), nullptr}};
   }
 
@@ -133,8 +141,8 @@ class LinearGradStep {
                         .du = run.at(inputs_[2 * n + 2 * j]),
                         .a = {lora.rank, in_, nullptr, run.layout(needs_[n + j])}};
     }
-    linear_input_grad(run.context, run.counts.rows, in_, terms_, lora_terms_, run.at(dx_), *run.table,
-                      run.scratch);
+    linear_input_grad(run.context, run.counts.rows, in_, terms_, lora_terms_, run.at(dx_),
+                      *run.table, run.scratch);
   }
 
  private:
@@ -200,7 +208,8 @@ Step make_head_step(StepBuilder& b, const Node& node) {
                     .x = run.at(in[0]),
                     .targets = run.at<int32_t>(in[2]),
                     .picks = run.table->picked.data()};
-    head_logprob_forward(run.context, head, run.at<float>(out[0]), run.at<float>(out[1]), run.scratch);
+    head_logprob_forward(run.context, head, run.at<float>(out[0]), run.at<float>(out[1]),
+                         run.scratch);
   };
 }
 
@@ -218,8 +227,8 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
                     .targets = run.at<int32_t>(in[2]),
                     .picks = run.table->picked.data()};
     float* acc = in.size() > 5 ? run.at<float>(in[5]) : nullptr;
-    head_logprob_grad(run.context, head, run.at<float>(in[3]), run.at<float>(in[4]), run.at(out[0]), acc,
-                      *run.pick_table, run.scratch);
+    head_logprob_grad(run.context, head, run.at<float>(in[3]), run.at<float>(in[4]), run.at(out[0]),
+                      acc, *run.pick_table, run.scratch);
   };
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mainspring/base/philox.h"
-#include "mainspring/batch/row_table.h"
+#include "mainspring/ir/row_table.h"
 
 namespace mainspring::ref {
 

@@ -8,10 +8,10 @@
 #include <functional>
 #include <vector>
 
-#include "mainspring/batch/row_table.h"
 #include "mainspring/exec/kv_view.h"
 #include "mainspring/exec/ref/value.h"
 #include "mainspring/ir/graph.h"
+#include "mainspring/ir/row_table.h"
 
 namespace mainspring::ref {
 

@@ -44,7 +44,9 @@ class RefExecutor final : public Executor {
   Result<std::unique_ptr<RefExecutable>> compile_ref(Graph graph, const CompileOptions& options);
   const RowMath& row_math() const override;
   /// Of a plain triple loop in f64.
-  int64_t available_bytes() const override { return int64_t{1} << 34; }  // an oracle for small graphs
+  int64_t available_bytes() const override {
+    return int64_t{1} << 34;
+  }  // an oracle for small graphs
   double peak_flops() override;
   int64_t current_bytes() const override;
   int64_t peak_bytes() const override;
