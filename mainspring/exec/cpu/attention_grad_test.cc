@@ -22,6 +22,13 @@ struct Case {
   Values q, k, v, d_o;
 };
 
+/// The same values in f64.
+struct ExactInputs {
+  std::vector<double> q, k, v, d_o;
+  explicit ExactInputs(const Case& c)
+      : q(c.q.to_f64()), k(c.k.to_f64()), v(c.v.to_f64()), d_o(c.d_o.to_f64()) {}
+};
+
 struct Gradients {
   Values dq, dk, dv;
   friend bool operator==(const Gradients&, const Gradients&) = default;
@@ -84,7 +91,8 @@ struct ExactGradients {
   Exact dq, dk, dv;
 };
 
-void add_row(const Case& c, int64_t first, int64_t row, int64_t head, ExactGradients& g) {
+void add_row(const Case& c, const ExactInputs& in, int64_t first, int64_t row, int64_t head,
+             ExactGradients& g) {
   const int64_t w = c.shape.width;
   const int64_t kv_head = head / (c.shape.query_heads / c.shape.kv_heads);
   const int64_t low = c.shape.window > 0 ? std::max(first, row - c.shape.window + 1) : first;
@@ -97,9 +105,10 @@ void add_row(const Case& c, int64_t first, int64_t row, int64_t head, ExactGradi
     double d = 0.0;
     double d_size = 0.0;
     for (int64_t i = 0; i < w; ++i) {
-      s += c.q.get(q_at + i) * c.k.get(kv_at(key) + i);
-      d += c.d_o.get(q_at + i) * c.v.get(kv_at(key) + i);
-      d_size += std::fabs(c.d_o.get(q_at + i) * c.v.get(kv_at(key) + i));
+      s += in.q[static_cast<size_t>(q_at + i)] * in.k[static_cast<size_t>(kv_at(key) + i)];
+      d += in.d_o[static_cast<size_t>(q_at + i)] * in.v[static_cast<size_t>(kv_at(key) + i)];
+      d_size += std::fabs(in.d_o[static_cast<size_t>(q_at + i)] *
+                          in.v[static_cast<size_t>(kv_at(key) + i)]);
     }
     p.push_back(s * c.shape.scale);
     dp.push_back(d);
@@ -120,9 +129,9 @@ void add_row(const Case& c, int64_t first, int64_t row, int64_t head, ExactGradi
     const double ds_size = p[j] * (dp_size[j] + delta_size) * c.shape.scale;
     const int64_t at = kv_at(low + static_cast<int64_t>(j));
     for (int64_t i = 0; i < w; ++i) {
-      const double k = c.k.get(at + i);
-      const double q = c.q.get(q_at + i);
-      const double d_o = c.d_o.get(q_at + i);
+      const double k = in.k[static_cast<size_t>(at + i)];
+      const double q = in.q[static_cast<size_t>(q_at + i)];
+      const double d_o = in.d_o[static_cast<size_t>(q_at + i)];
       g.dq.add(q_at + i, ds * k, ds_size * std::fabs(k));
       g.dk.add(at + i, ds * q, ds_size * std::fabs(q));
       g.dv.add(at + i, p[j] * d_o, p[j] * std::fabs(d_o));
@@ -149,11 +158,12 @@ TEST(AttentionGradTest, AgreesWithF64AndAcrossPathsAndThreads) {
     for (const AttentionShape& shape : shapes) {
       const Case c = make_case(dtype, shape, packed.table.num_rows, 7);
       const Gradients scalar = gradients(Isa::kScalar, 1, c, packed.table);
+      const ExactInputs inputs(c);
       ExactGradients exact{Exact(c.q.size()), Exact(c.k.size()), Exact(c.k.size())};
       for (const Segment& segment : packed.segments) {
         for (int64_t i = 0; i < segment.num_rows; ++i) {
           for (int64_t head = 0; head < shape.query_heads; ++head) {
-            add_row(c, segment.row_begin, segment.row_begin + i, head, exact);
+            add_row(c, inputs, segment.row_begin, segment.row_begin + i, head, exact);
           }
         }
       }
@@ -210,8 +220,9 @@ TEST(AttentionGradTest, SequencesLongerThanASegmentAgreeAcrossPaths) {
     const Case c = make_case(DType::kF32, shape, 2200, 3);
     const Gradients scalar = gradients(Isa::kScalar, 2, c, packed.table);
     EXPECT_EQ(gradients(test_paths().back(), 2, c, packed.table), scalar);
+    const ExactInputs inputs(c);
     ExactGradients exact{Exact(c.q.size()), Exact(c.k.size()), Exact(c.k.size())};
-    for (int64_t row = 0; row < 2200; ++row) add_row(c, 0, row, 0, exact);
+    for (int64_t row = 0; row < 2200; ++row) add_row(c, inputs, 0, row, 0, exact);
     expect_near(c, scalar.dq, exact.dq, "dq");
     expect_near(c, scalar.dk, exact.dk, "dk");
     expect_near(c, scalar.dv, exact.dv, "dv");

@@ -58,6 +58,12 @@ class Values {
     return x;
   }
 
+  std::vector<double> to_f64() const {
+    std::vector<double> out;
+    for (int64_t i = 0; i < n_; ++i) out.push_back(get(i));
+    return out;
+  }
+
   friend bool operator==(const Values&, const Values&) = default;
 
  private:
