@@ -39,7 +39,8 @@ class Values {
   const void* at(int64_t i) const { return bytes_.data() + static_cast<size_t>(i) * width(); }
   void* at(int64_t i) { return bytes_.data() + static_cast<size_t>(i) * width(); }
 
-  void set(int64_t i, float x) {
+  // Out of line: gcc 12 follows a constant dtype into the other branch and warns of it.
+  [[gnu::noinline]] void set(int64_t i, float x) {
     if (dtype_ == DType::kBF16) {
       const bf16 b = to_bf16(x);
       std::memcpy(at(i), &b, sizeof(b));
