@@ -9,12 +9,16 @@
 namespace mainspring {
 namespace {
 
+using NamedTensor = std::pair<std::string, const StoredTensor*>;
+
 /// Wide elements first keeps every tensor aligned to its element; among equals the name decides.
-std::vector<const StoredTensor*> file_order(const CheckpointFile& file) {
-  std::vector<const StoredTensor*> order;
-  for (const auto& [name, tensor] : file.tensors) order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const StoredTensor* a, const StoredTensor* b) {
-    return dtype_block_bytes(a->dtype) > dtype_block_bytes(b->dtype);
+std::vector<NamedTensor> file_order(const CheckpointFile& file) {
+  std::vector<NamedTensor> order;
+  for (const auto& [name, tensor] : file.tensors) order.emplace_back(name, &tensor);
+  std::sort(order.begin(), order.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    const int64_t width_a = dtype_block_bytes(a.second->dtype);
+    const int64_t width_b = dtype_block_bytes(b.second->dtype);
+    return width_a != width_b ? width_a > width_b : a.first < b.first;
   });
   return order;
 }
@@ -55,25 +59,18 @@ Status check_tensors(const CheckpointFile& file) {
 Result<WrittenFile> write_tensor_file(const CheckpointFile& file, OutputFile& out,
                                       int64_t piece_bytes,
                                       const std::function<Status()>& progress) {
-  const std::vector<const StoredTensor*> order = file_order(file);
-  std::vector<std::string> names;
-  for (const StoredTensor* tensor : order) {
-    const auto by_pointer =
-        std::find_if(file.tensors.begin(), file.tensors.end(),
-                     [&](const auto& entry) { return &entry.second == tensor; });
-    names.push_back(by_pointer->first);
-  }
+  const std::vector<NamedTensor> order = file_order(file);
   Json header = Json::object();
   auto& members = header.get_ref<Json::object_t&>();
   Json metadata = {{"format", "pt"}};
   for (const auto& [key, value] : file.metadata) metadata[key] = value;
   members.emplace_back("__metadata__", std::move(metadata));
   int64_t offset = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const int64_t end = offset + order[i]->size_bytes;
-    members.emplace_back(names[i], Json{{"dtype", safetensors_dtype(order[i]->dtype)},
-                                        {"shape", order[i]->shape},
-                                        {"data_offsets", {offset, end}}});
+  for (const auto& [name, tensor] : order) {
+    const int64_t end = offset + tensor->size_bytes;
+    members.emplace_back(name, Json{{"dtype", safetensors_dtype(tensor->dtype)},
+                                    {"shape", tensor->shape},
+                                    {"data_offsets", {offset, end}}});
     offset = end;
   }
   std::string text = json_text(header);
@@ -92,17 +89,16 @@ Result<WrittenFile> write_tensor_file(const CheckpointFile& file, OutputFile& ou
     return progress();
   };
   MS_RETURN_IF_ERROR(put(head.data(), static_cast<int64_t>(head.size())));
-  for (size_t i = 0; i < order.size(); ++i) {
-    const StoredTensor& tensor = *order[i];
-    const auto* bytes = static_cast<const uint8_t*>(tensor.data);
+  for (const auto& [name, tensor] : order) {
+    const auto* bytes = static_cast<const uint8_t*>(tensor->data);
     Checksum128 tensor_sum;
-    for (int64_t at = 0; at < tensor.size_bytes; at += piece_bytes) {
-      const int64_t size = std::min(piece_bytes, tensor.size_bytes - at);
+    for (int64_t at = 0; at < tensor->size_bytes; at += piece_bytes) {
+      const int64_t size = std::min(piece_bytes, tensor->size_bytes - at);
       tensor_sum.update(bytes + at, static_cast<size_t>(size));
       MS_RETURN_IF_ERROR(put(bytes + at, size));
     }
-    written.tensors.push_back({file.role + "/" + names[i], file.file_name,
-                               std::string(dtype_name(tensor.dtype)), tensor.shape,
+    written.tensors.push_back({file.role + "/" + name, file.file_name,
+                               std::string(dtype_name(tensor->dtype)), tensor->shape,
                                tensor_sum.digest().hex()});
   }
   written.entry.name = file.file_name;

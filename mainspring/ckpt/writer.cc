@@ -157,10 +157,9 @@ class Save {
     for (const CheckpointEntry& entry : entries) {
       if (entry.eval_loss && entry.step <= step) best.push_back(entry);
     }
-    std::stable_sort(
-        best.begin(), best.end(), [](const CheckpointEntry& a, const CheckpointEntry& b) {
-          return *a.eval_loss != *b.eval_loss ? *a.eval_loss < *b.eval_loss : a.step > b.step;
-        });
+    std::sort(best.begin(), best.end(), [](const CheckpointEntry& a, const CheckpointEntry& b) {
+      return *a.eval_loss != *b.eval_loss ? *a.eval_loss < *b.eval_loss : a.step > b.step;
+    });
     for (int64_t i = 0; i < options_.keep_best && i < static_cast<int64_t>(best.size()); ++i) {
       keep.insert(best[i].step);
     }
