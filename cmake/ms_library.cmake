@@ -98,8 +98,7 @@ function(ms_test)
   target_include_directories(${A_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${A_NAME} PRIVATE ms_flags GTest::gtest GTest::gmock GTest::gtest_main ${A_SYSTEM_DEPS})
   ms_link_layers(${A_NAME} PRIVATE "${A_NAME}" 99 ${A_DEPS})
-  set(environment "MS_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "MS_BINARY_DIR=${PROJECT_BINARY_DIR}"
-    "MS_SMOLLM2=${MS_SMOLLM2}" ${A_ENV})
+  set(environment "MS_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "MS_BINARY_DIR=${PROJECT_BINARY_DIR}" ${A_ENV})
   # Tests are called folder/Suite.Case, and tests_<folder> builds a folder's tests.
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
   string(REGEX REPLACE "^mainspring/" "" folder "${folder}")

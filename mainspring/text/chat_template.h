@@ -66,9 +66,9 @@ class ChatTemplate {
   Result<std::string> render(const Json& messages, const ChatOptions& options = {}) const;
 
   /// The chat as text with the assistant's spans, one per assistant message (generation marks: one
-  /// per marked block). Cost: two renderings per assistant message; up to five for a template that
-  /// rewrites earlier turns. Errors: as render; failed precondition, naming the message, if the
-  /// template hides where that message is.
+  /// per marked block). Cost: three renderings per assistant message; about ten for one that the
+  /// template writes differently once others follow it. Errors: as render; failed precondition,
+  /// naming the message, if the template hides where that message is.
   Result<RenderedChat> render_with_spans(const Json& messages,
                                          const ChatOptions& options = {}) const;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mainspring/io/fuzz_util.h"
 #include "mainspring/io/json.h"
 #include "mainspring/text/test_tokenizers.h"
 
@@ -77,6 +78,24 @@ TEST(ChatTemplateTest, GenerationMarksGiveTheSpansAsTheyAre) {
             "yes<|end|>\n");
   EXPECT_EQ(out.spans[0].message, 1U);
   EXPECT_EQ(out.spans[1].message, 2U);
+}
+
+TEST(ChatTemplateTest, ADamagedTemplateIsRefusedOrRenders) {
+  const Json messages =
+      parse(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
+  int usable = 0;
+  for_each_damage(std::string(kTurns), 500, [&](const std::string& damaged) {
+    const auto chat = ChatTemplate::compile(damaged);
+    if (!chat.ok()) return;
+    ++usable;
+    const Result<RenderedChat> out = chat.value()->render_with_spans(messages);
+    if (!out.ok()) return;
+    for (const AssistantSpan& span : out->spans) {
+      EXPECT_LE(span.begin, span.end);
+      EXPECT_LE(span.end, out->text.size());
+    }
+  });
+  EXPECT_GT(usable, 0);
 }
 
 TEST(ChatTokensTest, TheLossCoversTheAssistantsWordsAndTheEndOfTurnToken) {

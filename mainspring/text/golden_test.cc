@@ -12,6 +12,7 @@
 #include "mainspring/text/chat_template.h"
 #include "mainspring/text/detokenizer.h"
 #include "mainspring/text/tokenizer.h"
+#include "tests/support/smollm2.h"
 
 namespace mainspring {
 namespace {
@@ -40,9 +41,8 @@ std::vector<Json> read_rows(const std::string& path) {
 
 std::shared_ptr<const Tokenizer> smollm2() {
   static const std::shared_ptr<const Tokenizer> tokenizer = [] {
-    const char* path = std::getenv("MS_SMOLLM2");
-    MS_CHECK(path != nullptr, "MS_SMOLLM2 must name the GGUF file; scripts/setup --dev gets it");
-    const auto file = GgufFile::open(path).value();
+    // scripts/setup --dev puts it there.
+    const auto file = GgufFile::open(test::smollm2_path()).value();
     return Tokenizer::from_gguf(read_gguf_tokenizer(*file).value()).value();
   }();
   return tokenizer;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mainspring/io/fuzz_util.h"
 #include "mainspring/text/test_tokenizers.h"
 
 namespace mainspring {
@@ -80,6 +81,18 @@ TEST(TokenizerTest, BadInputIsRefusedWithItsReason) {
   EXPECT_EQ(Tokenizer::from_gguf(other).status().code(), StatusCode::kUnimplemented);
   EXPECT_NE(Tokenizer::from_gguf(other).status().message().find("known: smollm"),
             std::string::npos);
+}
+
+TEST(TokenizerTest, ADamagedFileIsRefusedOrStillATokenizer) {
+  int usable = 0;
+  for_each_damage(byte_level()->to_json().value(), 200, [&](const std::string& damaged) {
+    const auto tokenizer = Tokenizer::from_json(damaged);
+    if (!tokenizer.ok()) return;
+    ++usable;
+    const Result<Ids> tokens = tokenizer.value()->encode("ab é 12<|end|>\n");
+    EXPECT_TRUE(!tokens.ok() || tokenizer.value()->decode(tokens.value()).ok());
+  });
+  EXPECT_GT(usable, 0);
 }
 
 }  // namespace
