@@ -30,12 +30,15 @@ class CheckpointCrashTest : public CheckpointTest {
   /// Saves step 1, then step 2 with the fault, then step 3 by a new writer. Returns whether step
   /// 2's save ran through without meeting the fault.
   bool save_with_fault(Fault fault, int64_t at) {
-    std::filesystem::remove_all(dir_);
-    {
+    const std::string first = dir_ + "-first";  // step 1, saved once and copied for each fault
+    if (!std::filesystem::exists(first)) {
       CheckpointWriter writer(options(&sound_));
       EXPECT_TRUE(writer.start(content_of(1)).ok());
       EXPECT_TRUE(writer.wait().ok());
+      std::filesystem::rename(dir_, first);
     }
+    std::filesystem::remove_all(dir_);
+    std::filesystem::copy(first, dir_, std::filesystem::copy_options::recursive);
     FaultyFileOps ops;
     ops.fault = fault;
     ops.fault_at = at;
@@ -44,7 +47,6 @@ class CheckpointCrashTest : public CheckpointTest {
       CheckpointWriter writer(options(&ops));
       EXPECT_TRUE(writer.start(content_of(2)).ok());
       writer.note_next_loss(2.5);
-      writer.wait_before_mutation();
       status = writer.wait();
     }
     // What a resumed run finds.
@@ -67,6 +69,11 @@ class CheckpointCrashTest : public CheckpointTest {
     EXPECT_TRUE(writer.wait().ok());
     EXPECT_EQ(names(), (std::vector<std::string>{"step-000003"})) << "after a fault at call " << at;
     return ops.num_calls <= at;
+  }
+
+  void TearDown() override {
+    std::filesystem::remove_all(dir_ + "-first");
+    CheckpointTest::TearDown();
   }
 
   FaultyFileOps sound_;  // without a fault
