@@ -24,6 +24,11 @@ const void* row_slice(const Context& context, const WeightView& weight, int64_t 
     return static_cast<const char*>(weight.data) +
            (row * weight.in + column) * kernels.element_bytes;
   }
+  if (weight.dtype == DType::kF32) {
+    const float* values = static_cast<const float*>(weight.data) + row * weight.in + column;
+    kernels.round_values(values, n, false, buffer);
+    return buffer;
+  }
   float values[kSlice];
   load_values(weight, row, column, n, values);
   kernels.round_values(values, n, is_quantised(weight.dtype), buffer);
@@ -51,19 +56,24 @@ void pack_forward_panel(const Context& context, const WeightView& weight, int64_
   }
 }
 
-/// Panels over in that lie in columns [column, column + kSlice), pairs along out.
-void pack_input_grad_slice(const Context& context, const WeightView& weight, int64_t column,
-                           char* destination) {
+constexpr int64_t kPieceRows =
+    32;  // rows converted and laid out at a time: short, contiguous writes
+
+/// Rows [begin, end) of columns [column, column + kSlice), pairs along out. `begin` is even.
+void pack_input_grad_part(const Context& context, const WeightView& weight, int64_t column,
+                          int64_t begin, int64_t end, char* destination) {
   const LinearKernels& kernels = linear_kernels(context);
   const int64_t bytes = panel_bytes(kernels, weight.out);
   const int64_t n = std::min(kSlice, weight.in - column);
   const bool in_place = weight.dtype == context.compute;
   SliceBuffer buffer;
-  for (int64_t row = 0; row < weight.out; row += 2) {
+  for (int64_t row = begin; row < end; row += kPieceRows) {
     PackTokens tokens;
-    tokens.rows = std::min<int64_t>(2, weight.out - row);
+    tokens.rows = std::min(kPieceRows, end - row);
     tokens.first = row_slice(context, weight, row, column, n, buffer.rows[0]);
-    if (tokens.rows == 2) row_slice(context, weight, row + 1, column, n, buffer.rows[1]);
+    for (int64_t i = 1; i < tokens.rows && !in_place; ++i) {
+      row_slice(context, weight, row + i, column, n, buffer.rows[i]);
+    }
     tokens.stride =
         in_place ? weight.in : static_cast<int64_t>(sizeof buffer.rows[0]) / kernels.element_bytes;
     tokens.columns_end = n;
@@ -97,9 +107,13 @@ void pack_forward(const Context& context, const WeightView& weight, void* destin
 }
 
 void pack_input_grad(const Context& context, const WeightView& weight, void* destination) {
-  static_assert(kSlice % kMaxPanelColumns == 0);
-  context.pool->run(ceil_div(weight.in, kSlice), [&](int64_t slice, int) {
-    pack_input_grad_slice(context, weight, slice * kSlice, static_cast<char*>(destination));
+  static_assert(kSlice % kMaxPanelColumns == 0 && kPieceRows <= kMaxPanelColumns);
+  constexpr int64_t kTaskRows = 16 * kPieceRows;
+  const int64_t slices = ceil_div(weight.in, kSlice);
+  context.pool->run(slices * ceil_div(weight.out, kTaskRows), [&](int64_t task, int) {
+    const int64_t begin = task / slices * kTaskRows;
+    pack_input_grad_part(context, weight, task % slices * kSlice, begin,
+                         std::min(weight.out, begin + kTaskRows), static_cast<char*>(destination));
   });
 }
 
