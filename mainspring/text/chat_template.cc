@@ -21,6 +21,7 @@ Json normalized_message(const Json& message) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = out.find(name);
     if (found == out.end()) continue;
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): a new key moves the others
     const Json reasoning = *found;
     if (!out.contains("thinking")) out["thinking"] = reasoning;
     out["reasoning_content"] = reasoning;
