@@ -116,7 +116,7 @@ std::string Chat::stream(int64_t request) {
       sampler_.cancel(request);
     }
     for (const SampleEvent& event : sampler_.step()) {
-      std::fputs(event.text.c_str(), stdout);
+      std::fwrite(event.text.data(), 1, event.text.size(), stdout);
       std::fflush(stdout);
       if (!event.result.has_value()) continue;
       text = event.result->text;

@@ -174,6 +174,19 @@ Status check_rows(const Sampler& sampler, const std::vector<SampleRow>& rows) {
   return {};
 }
 
+void print_stats(const SamplerStats& stats) {
+  const double total = static_cast<double>(std::max<int64_t>(1, stats.step_ns));
+  const double run = static_cast<double>(stats.run_ns) / total;
+  const double choose = static_cast<double>(stats.choose_ns) / total;
+  std::fprintf(stderr,
+               "sample: %lld steps, %lld rows, %lld positions from the cache, %lld preemptions; "
+               "%.2f s: %.1f %% forward, %.1f %% choosing, %.1f %% else\n",
+               static_cast<long long>(stats.steps), static_cast<long long>(stats.rows),
+               static_cast<long long>(stats.shared_tokens),
+               static_cast<long long>(stats.preemptions), total * 1e-9, 100 * run, 100 * choose,
+               100 * (1 - run - choose));
+}
+
 Status sample_file(const SampleFlags& flags) {
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
   MS_ASSIGN_OR_RETURN(std::vector<SampleRow> rows, read_rows(flags, *session));
@@ -192,6 +205,7 @@ Status sample_file(const SampleFlags& flags) {
   SampleJob job(*sampler, std::move(rows), *out);
   MS_RETURN_IF_ERROR(job.keep(out->kept_rows(), options.run_seed));
   MS_RETURN_IF_ERROR(job.run());
+  if (flags.stats) print_stats(sampler->stats());
   return out->commit();
 }
 
@@ -213,6 +227,7 @@ void add_sample(CommandRegistry& registry) {
                       "JSONL results in the order of the rows (-: standard output)");
   flags.toggle("resume", &state->resume,
                "keep the rows that an interrupted run left in OUT.partial");
+  flags.toggle("stats", &state->stats, "at the end, say where the time went");
   flags.integer("max-tokens", &state->max_tokens, 0, "tokens to sample, for rows that do not say");
   flags.number("temperature", &state->temperature, "0 is greedy; for rows that do not say");
   flags.integer("top-k", &state->top_k, 0, "0 is off; for rows that do not say");

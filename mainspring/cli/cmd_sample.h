@@ -15,6 +15,7 @@ struct SampleFlags {
   std::string in;   // "-": standard input
   std::string out;  // "-": standard output
   bool resume = false;
+  bool stats = false;
   // Defaults of fields that a row does not have.
   int64_t max_tokens = 256;
   double temperature = 1.0;

@@ -60,21 +60,37 @@ Status broken(const Graph& graph, size_t index, const std::string& what) {
                         std::string(op_info(node.op).name) + "] " + node.path + ": " + what);
 }
 
-Status verify_node(const Graph& graph, size_t index, std::vector<bool>& made) {
+// Which values exist, and which of them a state writer has replaced in place.
+struct Progress {
+  std::vector<bool> made;
+  std::vector<bool> replaced;
+};
+
+Status verify_values(const Graph& graph, size_t index, Progress& progress) {
   const Node& node = graph.nodes()[index];
   for (ValueId input : node.inputs) {
     if (input < 0 || input >= graph.num_values()) return broken(graph, index, "no such input");
-    if (!made[static_cast<size_t>(input)]) {
+    if (!progress.made[static_cast<size_t>(input)]) {
       return broken(graph, index, "%" + std::to_string(input) + " is used before it is made");
+    }
+    if (progress.replaced[static_cast<size_t>(input)]) {
+      return broken(graph, index,
+                    "%" + std::to_string(input) + " is used after it was replaced in place");
     }
   }
   for (ValueId output : node.outputs) {
     if (output < 0 || output >= graph.num_values()) return broken(graph, index, "no such output");
-    if (made[static_cast<size_t>(output)]) {
+    if (progress.made[static_cast<size_t>(output)]) {
       return broken(graph, index, "%" + std::to_string(output) + " is made twice");
     }
-    made[static_cast<size_t>(output)] = true;
+    progress.made[static_cast<size_t>(output)] = true;
   }
+  return {};
+}
+
+Status verify_node(const Graph& graph, size_t index, Progress& progress) {
+  const Node& node = graph.nodes()[index];
+  MS_RETURN_IF_ERROR(verify_values(graph, index, progress));
   if (op_info(node.op).is_source) return {};
   auto inferred = op_info(node.op).infer(graph.compute(), node.attrs, input_types(graph, node));
   if (!inferred.ok()) return broken(graph, index, inferred.status().message());
@@ -86,6 +102,9 @@ Status verify_node(const Graph& graph, size_t index, std::vector<bool>& made) {
       return broken(graph, index,
                     "output " + std::to_string(i) + " expected " + (*inferred)[i].to_string() +
                         ", got " + graph.type(node.outputs[i]).to_string());
+    }
+    if (const int32_t aliased = aliased_input(node, i); aliased >= 0) {
+      progress.replaced[static_cast<size_t>(node.inputs[static_cast<size_t>(aliased)])] = true;
     }
   }
   return {};
@@ -140,10 +159,11 @@ std::vector<std::string> source_names(const Graph& graph) {
 }
 
 Status verify(const Graph& graph) {
-  std::vector<bool> made(static_cast<size_t>(graph.num_values()), false);
+  const auto num_values = static_cast<size_t>(graph.num_values());
+  Progress progress{std::vector<bool>(num_values, false), std::vector<bool>(num_values, false)};
   std::set<std::string> names;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    MS_RETURN_IF_ERROR(verify_node(graph, i, made));
+    MS_RETURN_IF_ERROR(verify_node(graph, i, progress));
     const Node& node = graph.nodes()[i];
     if (op_info(node.op).is_source &&
         !names.insert(std::get<SourceAttrs>(node.attrs).name).second) {
@@ -153,7 +173,7 @@ Status verify(const Graph& graph) {
   std::set<std::string> output_names;
   for (const GraphOutput& output : graph.outputs()) {
     if (output.value < 0 || output.value >= graph.num_values() ||
-        !made[static_cast<size_t>(output.value)]) {
+        !progress.made[static_cast<size_t>(output.value)]) {
       return internal_error("graph output " + output.name + " is never made");
     }
     if (!output_names.insert(output.name).second) {

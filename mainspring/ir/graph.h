@@ -191,8 +191,9 @@ class Graph {
 /// Names of all sources, in the order of the graph.
 std::vector<std::string> source_names(const Graph& graph);
 
-/// Every value is produced once and before its uses, every node's types follow its shape rule,
-/// names of sources and outputs are unique. Errors: internal, naming the first broken node.
+/// Every value is produced once and before its uses, none is used after a node replaced it in
+/// place, every node's types follow its shape rule, names of sources and outputs are unique.
+/// Errors: internal, naming the first broken node.
 Status verify(const Graph& graph);
 
 /// One line per node: "%12: bf16(rows, 576) = rms_norm(%3, %11) {eps=1e-05} layers.0".

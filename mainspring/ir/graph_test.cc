@@ -89,6 +89,18 @@ TEST(VerifyTest, ValueMadeTwiceIsBroken) {
   expect_broken(g.graph, "%3 is made twice");
 }
 
+TEST(VerifyTest, StateReadAfterItWasReplacedIsBroken) {
+  SmallGraph g;
+  const ValueId acc = g.graph.add_source(OpKind::kState, "acc", {DType::kF32, {{4}}});
+  const auto update = [&](ValueId state) {
+    return g.graph.add_node(OpKind::kBiasGrad, {g.y, state}, NoAttrs{}, "", -1, true).value()[0];
+  };
+  update(update(acc));  // a chain of updates is fine
+  EXPECT_TRUE(verify(g.graph).ok());
+  update(acc);
+  expect_broken(g.graph, "is used after it was replaced in place");
+}
+
 TEST(VerifyTest, TypeAgainstTheShapeRuleIsBroken) {
   SmallGraph g;
   g.graph.mutable_nodes()[3].op = OpKind::kGatherRows;  // would give (picked, 4)

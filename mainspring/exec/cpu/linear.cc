@@ -86,12 +86,11 @@ struct InputGradHooks : GemmHooks {
           kernels, {adapter.slot, adapter.rank, adapter.du, adapter.a.input_grad}, tile, product);
       if (mask == 0) continue;
       if (adapter.dropout > 0.0f) {
+        DropoutRows rows(adapter.dropout_key, adapter.dropout);
         for (int r = 0; r < tile.rows; ++r) {
-          if (((mask >> r) & 1u) == 0) continue;
-          const int64_t at = tile.row + r;
-          const DropoutRow row(adapter.dropout_key, adapter.dropout, segment_of(*table, at), at);
-          row.apply(tile.column, tile.columns, product + r * tile.c_stride);
+          (mask >> r) & 1u ? rows.add(segment_of(*table, tile.row + r), tile.row + r) : rows.skip();
         }
+        rows.apply(kernels, tile.column, tile.columns, product, tile.c_stride);
       }
       kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c,
                        tile.c_stride);

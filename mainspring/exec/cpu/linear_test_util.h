@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "mainspring/base/philox.h"
 #include "mainspring/exec/cpu/chunks.h"
 #include "mainspring/exec/cpu/rows_test_util.h"
 
@@ -90,6 +91,21 @@ inline float chunked_dot(DType dtype, const std::vector<DotTerm>& terms) {
     sums = next;
   }
   return sums[0] + 0.0f;
+}
+
+/// Rule 18 as loops: the mask of one row, applied in place from channel 0.
+inline void drop(uint64_t key, float p, const Segment& segment, int64_t row,
+                 std::vector<float>& x) {
+  const PhiloxCounter words =
+      philox4x32({static_cast<uint32_t>(segment.sample_index),
+                  static_cast<uint32_t>(segment.sample_index >> 32), segment.epoch,
+                  static_cast<uint32_t>(segment.position + row - segment.row_begin)},
+                 philox_key(key));
+  for (size_t j = 0; j < x.size(); ++j) {
+    const auto mask = philox4x32({static_cast<uint32_t>(j / 4), 0, 0, 0}, {words[0], words[1]});
+    const bool kept = mask[j % 4] >= static_cast<uint64_t>(static_cast<double>(p) * 4294967296.0);
+    x[j] = kept ? x[j] * (1.0f / (1.0f - p)) : 0.0f;
+  }
 }
 
 inline Values stored(DType dtype, const std::vector<float>& x) {

@@ -51,16 +51,16 @@ struct DownHooks : GemmHooks {
                     const void* const* rows, char* packed) const {
     constexpr int64_t kSlice = 256;
     alignas(64) char slices[kMaxTileRows][kSlice * 4];
+    DropoutRows masks(lora->dropout_key, lora->dropout);
+    const void* pointers[kMaxTileRows];
+    for (int r = 0; r < tile.rows; ++r) {
+      const int64_t row = tile.row + r;
+      rows[r] != nullptr ? masks.add(segment_of(*table, row), row) : masks.skip();
+      pointers[r] = rows[r] != nullptr ? slices[r] : nullptr;
+    }
     for (int64_t column = 0; column < term.k; column += kSlice) {
       const int64_t n = std::min(kSlice, term.k - column);
-      const void* pointers[kMaxTileRows];
-      for (int r = 0; r < tile.rows; ++r) {
-        pointers[r] = rows[r] == nullptr ? nullptr : slices[r];
-        if (rows[r] == nullptr) continue;
-        const int64_t row = tile.row + r;
-        DropoutRow(lora->dropout_key, lora->dropout, segment_of(*table, row), row)
-            .apply_rounded(kernels, rows[r], column, n, slices[r]);
-      }
+      masks.apply_rounded(kernels, rows, column, n, slices, sizeof slices[0]);
       kernels.pack_a_rows(pointers, tile.rows, n,
                           packed + column / 2 * kernels.a_pair_bytes * tile.rows);
     }

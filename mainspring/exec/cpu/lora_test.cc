@@ -18,7 +18,7 @@ Values dropped(DType dtype, const Values& x, int64_t width, const SlotTable& row
     std::vector<float> row(static_cast<size_t>(width));
     for (int64_t i = 0; i < width; ++i)
       row[static_cast<size_t>(i)] = static_cast<float>(x.get(r * width + i));
-    DropoutRow(kKey, p, segment_of(rows.table, r), r).apply(0, width, row.data());
+    drop(kKey, p, segment_of(rows.table, r), r, row);
     for (int64_t i = 0; i < width; ++i) out.set(r * width + i, row[static_cast<size_t>(i)]);
   }
   (void)dtype;
@@ -115,8 +115,7 @@ TEST(LoraTest, TheInputGradientAddsAdaptersUnderTheForwardsMask) {
           branch.push_back(fold(dtype, {&du, r * rank}, {&a, j, in}, 0, rank, 0.0f) + 0.0f);
         }
         const int32_t slot = rows.slot_of(r, -2);
-        if (slot == 1)
-          DropoutRow(kKey, p, segment_of(rows.table, r), r).apply(0, in, branch.data());
+        if (slot == 1) drop(kKey, p, segment_of(rows.table, r), r, branch);
         for (int64_t j = 0; j < in; ++j) {
           float sum = chunked_dot(dtype, {{{&dy, r * out}, {&w, j, in}, out}});
           if (slot == 1) sum += branch[static_cast<size_t>(j)];
@@ -139,29 +138,56 @@ TEST(LoraTest, TheInputGradientAddsAdaptersUnderTheForwardsMask) {
   }
 }
 
+/// 37 ones of `row` under the mask, in two parts.
+std::vector<float> masked_ones(const Segment& segment, int64_t row) {
+  std::vector<float> x(37, 1.0f);
+  const LinearKernels& kernels = kernel_table(Isa::kScalar).linear->f32;
+  DropoutRows rows(kKey, 0.5f);
+  rows.add(segment, row);
+  rows.apply(kernels, 0, 8, x.data(), 37);
+  rows.apply(kernels, 8, 29, x.data() + 8, 37);
+  return x;
+}
+
 TEST(DropoutTest, TheMaskDependsOnTheSampleItsEpochAndPositionOnly) {
   Segment at_zero, moved;
   at_zero.num_rows = moved.num_rows = 8;
   at_zero.sample_index = moved.sample_index = 77;
   moved.row_begin = 20;
-  std::vector<float> a(37, 1.0f), b(37, 1.0f), next(37, 1.0f), epoch(37, 1.0f);
-  DropoutRow(kKey, 0.5f, at_zero, 3).apply(0, 37, a.data());
-  const DropoutRow same(kKey, 0.5f, moved, 23);
-  same.apply(0, 6, b.data());  // in two uneven parts
-  same.apply(6, 31, b.data() + 6);
-  EXPECT_EQ(a, b);
-  DropoutRow(kKey, 0.5f, moved, 24).apply(0, 37, next.data());
-  EXPECT_NE(a, next);
+  const auto mask = masked_ones(at_zero, 3);
+  EXPECT_EQ(masked_ones(moved, 23), mask);
+  EXPECT_NE(masked_ones(moved, 24), mask);
   moved.epoch = 1;
-  DropoutRow(kKey, 0.5f, moved, 23).apply(0, 37, epoch.data());
-  EXPECT_NE(a, epoch);
+  EXPECT_NE(masked_ones(moved, 23), mask);
+}
+
+TEST(DropoutTest, EveryPathMakesTheMaskOfTheRule) {
+  Segment segment;
+  segment.num_rows = 20;
+  segment.sample_index = (5ull << 32) | 9;
+  segment.position = 3;
+  for (const NamedTable& path : all_tables()) {
+    for (const int64_t columns : {1, 16, 64, 67}) {
+      std::vector<float> x(static_cast<size_t>(7 * columns)), expected = x;
+      DropoutRows rows(kKey, 0.3f);
+      for (int64_t r = 0; r < 7; ++r) {
+        std::vector<float> row(static_cast<size_t>(columns), static_cast<float>(r + 1));
+        std::copy(row.begin(), row.end(), x.begin() + r * columns);
+        if (r != 4) drop(kKey, 0.3f, segment, r, row);
+        std::copy(row.begin(), row.end(), expected.begin() + r * columns);
+        r != 4 ? rows.add(segment, r) : rows.skip();
+      }
+      rows.apply(path.table.linear->f32, 0, columns, x.data(), columns);
+      EXPECT_EQ(x, expected) << path.name << " " << columns;
+    }
+  }
 }
 
 TEST(DropoutTest, KeepsItsShareAndScalesIt) {
   Segment segment;
   segment.num_rows = 1;
   std::vector<float> x(40000, 1.0f);
-  DropoutRow(kKey, 0.2f, segment, 0).apply(0, 40000, x.data());
+  drop(kKey, 0.2f, segment, 0, x);
   const auto kept = std::count(x.begin(), x.end(), 1.0f / (1.0f - 0.2f));
   EXPECT_EQ(std::count(x.begin(), x.end(), 0.0f), 40000 - kept);
   EXPECT_NEAR(static_cast<double>(kept), 32000.0, 5 * 80.0);  // 5 standard deviations

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kCut = 2048;        // rule 9's P
 constexpr int64_t kBlockPairs = 512;  // of a block that continues the fold
 constexpr int64_t kPackedDyBytes = 256 << 10;
+constexpr int64_t kMaskedColumns = 64;  // of x whose dropout masks are made together
 
 /// Consecutive rows of one sequence; an odd count is completed by a zero row.
 struct Piece {
@@ -107,7 +108,14 @@ class BlockFold {
         panels_(ceil_div(grad.in, kernels_.panel_columns)) {}
 
   void run() {
-    pool_.run(panels_, [&](int64_t panel, int) { pack_x(panel); });
+    if (grad_.x_dropout > 0.0f) {
+      const int64_t group = kMaskedColumns / kernels_.panel_columns;
+      pool_.run(ceil_div(panels_, group), [&](int64_t i, int) {
+        pack_masked_x(i * group, std::min(panels_, (i + 1) * group));
+      });
+    } else {
+      pool_.run(panels_, [&](int64_t panel, int) { pack_x(panel); });
+    }
     const int64_t tiles = ceil_div(grad_.out, kernels_.tile_rows);
     const int64_t most = std::max<int64_t>(1, kPackedDyBytes / tile_bytes(kernels_, block_.pairs));
     const int64_t threads = pool_.size();
@@ -130,45 +138,56 @@ class BlockFold {
     for (int i = 0; i < block_.num_pieces; ++i) {
       const Piece& piece = block_.pieces[static_cast<size_t>(i)];
       PackTokens tokens;
+      tokens.first = static_cast<const char*>(grad_.x) + piece.row * row_bytes();
+      tokens.stride = grad_.in;
+      tokens.rows = piece.rows;
       tokens.column = panel * kernels_.panel_columns;
+      tokens.columns_end = grad_.in;
       tokens.num_columns = kernels_.panel_columns;
       tokens.packed = packed;
-      if (grad_.x_dropout > 0.0f) {
-        pack_dropped(piece, tokens);
-      } else {
-        tokens.first =
-            static_cast<const char*>(grad_.x) + piece.row * grad_.in * kernels_.element_bytes;
-        tokens.stride = grad_.in;
-        tokens.rows = piece.rows;
-        tokens.columns_end = grad_.in;
-        kernels_.pack_b_tokens(tokens);
-      }
-      packed += num_pairs(piece.rows) * kernels_.b_pair_bytes * kernels_.panel_columns;
+      kernels_.pack_b_tokens(tokens);
+      packed += packed_bytes(piece.rows);
     }
   }
 
-  /// Packs a piece of one panel under its dropout mask, a pair of rows at a time.
-  void pack_dropped(const Piece& piece, PackTokens tokens) const {
-    constexpr int64_t kMaxColumns = 64;
-    alignas(64) char rows[2][kMaxColumns * 4];
-    const int64_t column = tokens.column;
-    const int64_t n = std::min<int64_t>(kernels_.panel_columns, grad_.in - column);
-    tokens.column = 0;
-    tokens.columns_end = n;
-    tokens.first = rows[0];
-    tokens.stride = static_cast<int64_t>(sizeof rows[0]) / kernels_.element_bytes;
-    for (int64_t offset = 0; offset < piece.rows; offset += 2) {
-      tokens.rows = std::min<int64_t>(2, piece.rows - offset);
-      for (int64_t i = 0; i < tokens.rows; ++i) {
-        const int64_t row = piece.row + offset + i;
-        const char* x = static_cast<const char*>(grad_.x) + row * grad_.in * kernels_.element_bytes;
-        DropoutRow(grad_.dropout_key, grad_.x_dropout, *piece.segment, row)
-            .apply_rounded(kernels_, x, column, n, rows[i]);
+  /// Panels [first, end), at most kMaskedColumns wide, under the dropout mask, a few rows at a
+  /// time.
+  void pack_masked_x(int64_t first, int64_t end) const {
+    constexpr int kRows = 16;  // even, so that pieces of a sequence keep their pairs
+    alignas(64) char buffer[kRows][kMaskedColumns * 4];
+    const int64_t column = first * kernels_.panel_columns;
+    const int64_t n = std::min(end * kernels_.panel_columns, grad_.in) - column;
+    char* packed = packed_x_;
+    for (int i = 0; i < block_.num_pieces; ++i) {
+      const Piece& piece = block_.pieces[static_cast<size_t>(i)];
+      for (int64_t done = 0; done < piece.rows; done += kRows) {
+        PackTokens tokens;
+        tokens.first = buffer;
+        tokens.stride = static_cast<int64_t>(sizeof buffer[0]) / kernels_.element_bytes;
+        tokens.rows = std::min<int64_t>(kRows, piece.rows - done);
+        tokens.columns_end = n;
+        tokens.num_columns = kernels_.panel_columns;
+        DropoutRows masks(grad_.dropout_key, grad_.x_dropout);
+        const void* rows[kRows];
+        for (int64_t r = 0; r < tokens.rows; ++r) {
+          const int64_t row = piece.row + done + r;
+          rows[r] = static_cast<const char*>(grad_.x) + row * row_bytes();
+          masks.add(*piece.segment, row);
+        }
+        masks.apply_rounded(kernels_, rows, column, n, buffer, sizeof buffer[0]);
+        for (int64_t panel = first; panel < end; ++panel) {
+          tokens.column = panel * kernels_.panel_columns - column;
+          tokens.packed = packed + panel * panel_bytes_;
+          kernels_.pack_b_tokens(tokens);
+        }
+        packed += packed_bytes(tokens.rows);
       }
-      kernels_.pack_b_tokens(tokens);
-      tokens.packed =
-          static_cast<char*>(tokens.packed) + kernels_.b_pair_bytes * kernels_.panel_columns;
     }
+  }
+
+  int64_t row_bytes() const { return grad_.in * kernels_.element_bytes; }
+  int64_t packed_bytes(int64_t rows) const {
+    return num_pairs(rows) * kernels_.b_pair_bytes * kernels_.panel_columns;
   }
 
   void pack_dy(int64_t first, int num_rows, char* packed) const {

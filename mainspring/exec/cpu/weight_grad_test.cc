@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "mainspring/exec/cpu/dropout.h"
 #include "mainspring/exec/cpu/linear_test_util.h"
 
 namespace mainspring::cpu {
@@ -97,7 +96,7 @@ TEST(WeightGradTest, OneSlotSeesItsOwnSequencesUnderItsMask) {
           const ComputeScope scope;
           std::vector<float> row;
           for (int64_t i = 0; i < in; ++i) row.push_back(static_cast<float>(x.get(r * in + i)));
-          DropoutRow(kKey, p, s, r).apply(0, in, row.data());
+          drop(kKey, p, s, r, row);
           for (int64_t i = 0; i < in; ++i) masked.set(r * in + i, row[static_cast<size_t>(i)]);
         }
       }

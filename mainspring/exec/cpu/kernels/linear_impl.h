@@ -1,6 +1,7 @@
 // Fills a path's LinearTable from a tile configuration. Included by a path's unit after simd.h.
 #pragma once
 
+#include "mainspring/exec/cpu/kernels/linear_dropout.h"
 #include "mainspring/exec/cpu/kernels/linear_pack.h"
 #include "mainspring/exec/cpu/kernels/linear_table.h"
 #include "mainspring/exec/cpu/kernels/linear_tile.h"
@@ -41,6 +42,7 @@ constexpr LinearKernels make_linear_kernels() {
   k.pack_b_tokens = &pack_b_tokens<C>;
   k.store = &store_tile<C::kF32>;
   k.round_values = &round_values<C::kF32>;
+  k.dropout = &dropout_tile;
   k.add_tile = &add_tile;
   k.add_bias = &add_bias<C::kF32>;
   k.add_row = &add_row<C::kF32>;

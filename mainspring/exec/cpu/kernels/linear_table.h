@@ -68,6 +68,22 @@ struct StoreTile {
   bool y_f32 = false;
 };
 
+/// Inverted dropout of a few rows of floats in place: x = kept ? x * scale : 0, where channel j of
+/// a row is kept if word j % 4 of Philox(row key, j / 4) reaches the threshold, and the row's key
+/// is the first two words of Philox(key, row counter).
+struct DropoutTile {
+  const uint32_t (*row_counters)[4] = nullptr;  // one per row
+  uint32_t key[2] = {};
+  uint32_t threshold = 0;
+  float scale = 1.0f;
+  uint32_t row_mask = ~0u;  // rows to change
+  int rows = 0;             // up to kMaxTileRows
+  int64_t column = 0;       // channel of x's first column, a multiple of 4
+  int64_t columns = 0;
+  float* x = nullptr;
+  int64_t x_stride = 0;
+};
+
 /// The kernels of one path for one compute dtype.
 struct LinearKernels {
   int tile_rows = 0;      // most rows of a tile
@@ -93,6 +109,7 @@ struct LinearKernels {
   void (*store)(const StoreTile&) = nullptr;
   /// n floats to the compute dtype, first through bf16 if asked.
   void (*round_values)(const float* x, int64_t n, bool through_bf16, void* y) = nullptr;
+  void (*dropout)(const DropoutTile&) = nullptr;
   /// c[r][j] += x[r][j] (+ 0) for the rows of the mask.
   void (*add_tile)(const float* x, int64_t x_stride, int rows, int64_t columns, uint32_t row_mask,
                    float* c, int64_t c_stride) = nullptr;

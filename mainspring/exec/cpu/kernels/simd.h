@@ -10,24 +10,27 @@
 // <cstddef> are fine. bf16 values are plain uint16_t here.
 //
 // What each trait offers (n: lanes touched, 0 <= n <= 16; nothing beyond is read or written):
-//   F16 load(const float*), load_n(p, n) (other lanes +0), store(p, F16), store_n(p, F16, n)
-//   F16 load_bf16(const uint16_t*), load_bf16_n; store_bf16 (rule 2 rounding), store_bf16_n
-//   F16 round_bf16(F16): rounded to bf16 and widened again
-//   F16 zero(), broadcast(float), add, sub, mul, div, sqrt, fma(a, b, c) = a*b+c, fnma = -(a*b)+c,
-//   neg, abs F16 max(a, b) = a > b ? a : b, min(a, b) = a < b ? a : b (the second if unordered, as
-//   maxps) M16 lt, le, eq (false if unordered), is_nan(a), first_n(n), mask_and, mask_or, mask_not;
-//   any(M16) F16 select(M16, a, b): m ? a : b I16 round_to_int(F16) (nearest even), to_float(I16),
-//   bits(F16), from_bits(I16), iset(int32_t),
-//       iadd, isub, iand, ior, ixor, shl<N>(I16), shr<N>(I16) (logical), sar<N>(I16) (arithmetic),
-//       ieq(a, b), igt(a, b) -> M16, iselect(M16, a, b), iload, istore
+// clang-format off
+//   F16   load(const float*), load_n(p, n) (other lanes +0), store(p, F16), store_n(p, F16, n)
+//         load_bf16(const uint16_t*), load_bf16_n; store_bf16 (rule 2 rounding), store_bf16_n
+//         round_bf16(F16): rounded to bf16 and widened again
+//         zero(), broadcast(float), add, sub, mul, div, sqrt, neg, abs
+//         fma(a, b, c) = a*b+c, fnma(a, b, c) = -(a*b)+c
+//         max(a, b) = a > b ? a : b, min(a, b) = a < b ? a : b (the second if unordered, as maxps)
+//   M16   lt, le, eq (false if unordered), is_nan(a), first_n(n), mask_and, mask_or, mask_not; any(M16)
+//         F16 select(M16, a, b): m ? a : b
+//   I16   round_to_int(F16) (nearest even), to_float(I16), bits(F16), from_bits(I16), iset(int32_t)
+//         iadd, isub, iand, ior, ixor, shl<N>, shr<N> (logical), sar<N> (arithmetic)
+//         ieq(a, b), igt(a, b) -> M16, iselect(M16, a, b), iload, istore
+//         imul_wide(a, uint32_t b, low&, high&): the 64-bit products of unsigned lanes
 //   float sum(F16): ((l0+l8)+(l4+l12)) ... the fixed tree of rule 14; float max_lane(F16)
-//   P16: 16 pairs of bf16, one pair in 32 bits (low half = even element)
-//   P16 load_pairs(const uint32_t*), load_pairs_n, store_pairs, broadcast_pair(uint32_t),
-//       pack_pairs(F16 even, F16 odd) (rounded by rule 2)
-//   P16 zip_pairs(even_row, odd_row), zip_pairs_n: pair i = (even_row[i], odd_row[i]), bf16 rows
-//   F16 pair_even(P16), pair_odd(P16); F16 dot(F16 acc, P16 a, P16 b): rule 4's pair order
-//   U8: 8 words; load_words, store_words, transpose_words(U8[8]), upper_halves, lower_halves_up:
-//   packing
+//   P16   16 pairs of bf16, one pair in 32 bits (low half = even element)
+//         load_pairs(const uint32_t*), load_pairs_n, store_pairs, broadcast_pair(uint32_t)
+//         pack_pairs(F16 even, F16 odd) (rounded by rule 2)
+//         zip_pairs(even_row, odd_row), zip_pairs_n: pair i = (even_row[i], odd_row[i]), bf16 rows
+//         F16 pair_even(P16), pair_odd(P16); F16 dot(F16 acc, P16 a, P16 b): rule 4's pair order
+//   U8    8 words: load_words, store_words, transpose_words(U8[8]), upper_halves, lower_halves_up
+// clang-format on
 #pragma once
 
 #include <immintrin.h>

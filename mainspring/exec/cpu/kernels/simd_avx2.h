@@ -161,6 +161,18 @@ MS_INLINE I16 ior(I16 a, I16 b) {
 MS_INLINE I16 ixor(I16 a, I16 b) {
   return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
 }
+MS_INLINE void mul_wide_256(__m256i a, __m256i b, __m256i& low, __m256i& high) {
+  const __m256i even = _mm256_mul_epu32(a, b);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
+  low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+  high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+/// The low and high words of the products of unsigned lanes.
+MS_INLINE void imul_wide(I16 a, uint32_t b, I16& low, I16& high) {
+  const __m256i y = _mm256_set1_epi32(static_cast<int>(b));
+  mul_wide_256(a.lo, y, low.lo, high.lo);
+  mul_wide_256(a.hi, y, low.hi, high.hi);
+}
 template <int N>
 MS_INLINE I16 shl(I16 a) {
   return {_mm256_slli_epi32(a.lo, N), _mm256_slli_epi32(a.hi, N)};

@@ -95,6 +95,14 @@ MS_INLINE I16 isub(I16 a, I16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 MS_INLINE I16 iand(I16 a, I16 b) { return {_mm512_and_si512(a.v, b.v)}; }
 MS_INLINE I16 ior(I16 a, I16 b) { return {_mm512_or_si512(a.v, b.v)}; }
 MS_INLINE I16 ixor(I16 a, I16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+/// The low and high words of the products of unsigned lanes.
+MS_INLINE void imul_wide(I16 a, uint32_t b, I16& low, I16& high) {
+  const __m512i y = _mm512_set1_epi32(static_cast<int>(b));
+  const __m512i even = _mm512_mul_epu32(a.v, y);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), y);
+  low = {_mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32))};
+  high = {_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd)};
+}
 template <int N>
 MS_INLINE I16 shl(I16 a) {
   return {_mm512_slli_epi32(a.v, N)};

@@ -182,6 +182,14 @@ MS_SCALAR_INT_OP(iand, &)
 MS_SCALAR_INT_OP(ior, |)
 MS_SCALAR_INT_OP(ixor, ^)
 #undef MS_SCALAR_INT_OP
+/// The low and high words of the products of unsigned lanes.
+MS_INLINE void imul_wide(I16 a, uint32_t b, I16& low, I16& high) {
+  MS_LANES {
+    const uint64_t p = uint64_t{static_cast<uint32_t>(a.l[i])} * b;
+    low.l[i] = static_cast<int32_t>(static_cast<uint32_t>(p));
+    high.l[i] = static_cast<int32_t>(static_cast<uint32_t>(p >> 32));
+  }
+}
 template <int N>
 MS_INLINE I16 shl(I16 a) {
   MS_LANES a.l[i] = static_cast<int32_t>(static_cast<uint32_t>(a.l[i]) << N);
