@@ -1,0 +1,205 @@
+#include "mainspring/models/hf_config.h"
+
+#include <gtest/gtest.h>
+
+#include "mainspring/io/fuzz_util.h"
+#include "mainspring/models/model_files_for_test.h"
+
+namespace mainspring {
+namespace {
+
+/// A Llama config.json as transformers 4 writes it, with `more` fields (starting with a comma)
+/// added.
+std::string llama(const std::string& more = "") {
+  return R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8, "intermediate_size": 16,
+    "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 32, "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-05, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2)" +
+         more + "}";
+}
+
+std::string qwen(const std::string& more = "", int version = 2) {
+  std::string text = llama(", \"num_key_value_heads\": 1" + more);
+  const std::string name = version == 2 ? "Qwen2" : "Qwen3";
+  text.replace(text.find("Llama"), 5, name);
+  return text;
+}
+
+Status error_of(const std::string& text) { return parse_hf_config(text, "config.json").status(); }
+
+TEST(HfConfig, FillsInWhatTheClassAssumes) {
+  const ModelConfig config = parse_hf_config(llama(), "config.json").value();
+  EXPECT_EQ(config.family, "llama");
+  EXPECT_EQ(config.kv_heads, 2);
+  EXPECT_EQ(config.head_width, 4);
+  EXPECT_EQ(config.rope_theta, 10000.0f);
+  EXPECT_EQ(config.rms_eps, 1e-5f);
+  EXPECT_FALSE(config.tied_embeddings);
+  EXPECT_EQ(config.eos_tokens, (std::vector<int32_t>{2}));
+  EXPECT_EQ(config.pad_token, -1);
+}
+
+TEST(HfConfig, ReadsBothSpellingsOfRopeAlike) {
+  const std::string scaling = R"("factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                 "original_max_position_embeddings": 64)";
+  const ModelConfig four =
+      parse_hf_config(
+          llama(R"(, "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", )" + scaling +
+                "}"),
+          "c")
+          .value();
+  const ModelConfig five =
+      parse_hf_config(
+          llama(R"(, "rope_parameters": {"rope_theta": 500000.0, "rope_type": "llama3", )" +
+                scaling + "}"),
+          "c")
+          .value();
+  EXPECT_EQ(four, five);
+  EXPECT_EQ(four.rope_theta, 500000.0f);
+  EXPECT_EQ(four.rope_scaling.kind, RopeScaling::Kind::kLlama3);
+  EXPECT_EQ(four.rope_scaling.original_context, 64);
+  const ModelConfig old =
+      parse_hf_config(llama(R"(, "rope_scaling": {"type": "linear", "factor": 2.0})"), "c").value();
+  EXPECT_EQ(old.rope_scaling.kind, RopeScaling::Kind::kLinear);
+  EXPECT_EQ(old.rope_scaling.factor, 2.0f);
+  const ModelConfig plain = parse_hf_config(llama(R"(, "rope_scaling": null)"), "c").value();
+  EXPECT_EQ(plain.rope_scaling.kind, RopeScaling::Kind::kNone);
+}
+
+TEST(HfConfig, KnowsWhichClassHasWhichBias) {
+  const ModelConfig with_bias =
+      parse_hf_config(llama(R"(, "attention_bias": true, "mlp_bias": true)"), "config.json")
+          .value();
+  EXPECT_TRUE(with_bias.attention_bias && with_bias.output_bias && with_bias.mlp_bias);
+  const ModelConfig qwen2 = parse_hf_config(qwen(), "config.json").value();
+  EXPECT_TRUE(qwen2.attention_bias);
+  EXPECT_FALSE(qwen2.output_bias || qwen2.qk_norm);
+  const ModelConfig qwen3 = parse_hf_config(qwen("", 3), "config.json").value();
+  EXPECT_FALSE(qwen3.attention_bias);
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_width, 128);  // Qwen3's default, not d / h
+}
+
+TEST(HfConfig, RefusesAnUnknownArchitectureWithTheSupportedOnes) {
+  std::string text = llama();
+  text.replace(text.find("Llama"), 5, "Lama");
+  const Status status = error_of(text);
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      status.message(),
+      "config.json: architectures: architecture 'LamaForCausalLM' is not supported; supported are "
+      "LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM (nearest: LlamaForCausalLM)");
+}
+
+TEST(HfConfig, RefusesFieldsThatWouldChangeResults) {
+  const char* fields[] = {
+      R"("hidden_act": "gelu")",
+      R"("quantization_config": {"quant_method": "gptq"})",
+      R"("attention_dropout": 0.1)",
+      R"("partial_rotary_factor": 0.5)",
+      R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})",
+      R"("rope_scaling": {"type": "dynamic", "factor": 4.0})",
+      R"("rope_parameters": {"full_attention": {"rope_type": "default"}})",
+      R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})",
+      R"("sliding_window": 128)",
+      R"("layer_types": ["full_attention", "sliding_attention"])",
+      R"("is_causal": false)",
+      R"("rope_interleaved": true)",
+  };
+  for (const std::string field : fields) {
+    const Status status = error_of(llama(", " + field));
+    EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << field << ": " << status.message();
+    EXPECT_EQ(status.message().substr(0, 13), "config.json: ");
+  }
+}
+
+TEST(HfConfig, AcceptsWhatChangesNothing) {
+  EXPECT_TRUE(
+      error_of(
+          llama(R"(, "hidden_act": "silu", "attention_dropout": 0.0, "quantization_config": null,
+      "pretraining_tp": 1, "use_cache": true, "layer_types": ["full_attention"], "my_note": "x")"))
+          .ok());
+  EXPECT_TRUE(
+      error_of(
+          qwen(R"(, "use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 1)"))
+          .ok());
+  EXPECT_TRUE(
+      error_of(
+          qwen(R"(, "use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 2)"))
+          .ok());
+}
+
+TEST(HfConfig, RefusesASlidingWindowInUse) {
+  EXPECT_EQ(
+      error_of(
+          qwen(R"(, "use_sliding_window": true, "sliding_window": 64, "max_window_layers": 1)"))
+          .code(),
+      StatusCode::kUnimplemented);
+}
+
+TEST(HfConfig, NamesMissingAndMistypedFields) {
+  std::string text = llama();
+  text.replace(text.find("\"hidden_size\": 8"), 16, "\"hidden_size\": \"8\"");
+  EXPECT_EQ(error_of(text).message(),
+            "config.json: hidden_size: expected an integer, got a string");
+  text = llama();
+  text.replace(text.find("vocab_size"), 10, "vocab_sise");
+  EXPECT_EQ(error_of(text).message(), "config.json: vocab_size: is missing, expected an integer");
+  EXPECT_EQ(error_of("{").code(), StatusCode::kInvalidArgument);
+}
+
+TEST(HfConfig, DamagedTextNeverCrashes) {
+  const std::string text =
+      llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.0}, "eos_token_id2": [1, 2])");
+  const auto parse = [](const std::string& bytes) { (void)parse_hf_config(bytes, "c").ok(); };
+  for_each_truncation(text, parse);
+  for_each_damage(text, 10'000, parse);
+}
+
+TEST(HfConfig, WhatIsWrittenReadsBackTheSame) {
+  for (const std::string family : {"llama", "qwen2", "qwen3"}) {
+    ModelConfig config = tiny_config(family);
+    config.tied_embeddings = true;
+    config.eos_tokens = {2, 3};
+    config.rope_theta = 123456.7f;
+    config.rope_scaling.kind = RopeScaling::Kind::kLlama3;
+    config.rope_scaling.factor = 32.0f;
+    config.rope_scaling.original_context = 8192;
+    const Json json = make_hf_config(config, "bfloat16").value();
+    EXPECT_EQ(parse_hf_config(json_text(json), "c").value(), config);
+    EXPECT_EQ(json.at("torch_dtype"), "bfloat16");
+  }
+}
+
+TEST(HfConfig, CannotSayFactorsOrForeignBiases) {
+  ModelConfig config = tiny_config();
+  config.rope_scaling.kind = RopeScaling::Kind::kFactors;
+  EXPECT_EQ(make_hf_config(config, "float32").status().code(), StatusCode::kUnimplemented);
+  config = tiny_config("qwen2");
+  config.attention_bias = false;
+  EXPECT_EQ(make_hf_config(config, "float32").status().code(), StatusCode::kUnimplemented);
+  config = tiny_config("llama");
+  config.attention_bias = true;  // Llama's class has q, k, v and o biases together
+  EXPECT_EQ(make_hf_config(config, "float32").status().code(), StatusCode::kUnimplemented);
+}
+
+TEST(GenerationConfig, ReadsSuggestionsAndWritesThemBack) {
+  const GenerationConfig read =
+      parse_generation_config(
+          R"({"eos_token_id": [2, 5], "do_sample": true, "temperature": 0.6, "top_p": 0.9,
+                                  "top_k": 20, "transformers_version": "5"})",
+          "g")
+          .value();
+  EXPECT_EQ(read.eos_tokens, (std::vector<int32_t>{2, 5}));
+  EXPECT_EQ(read.temperature, 0.6f);
+  EXPECT_EQ(read.top_k, 20);
+  EXPECT_FALSE(read.min_p.has_value());
+  EXPECT_EQ(
+      json_text(make_generation_config(tiny_config(), read)),
+      R"({"bos_token_id":1,"eos_token_id":[2,5],"pad_token_id":null,"do_sample":true,"temperature":0.6,)"
+      R"("top_k":20,"top_p":0.9})");
+  EXPECT_EQ(parse_generation_config(R"({"top_k": -1})", "g").status().message(),
+            "g: top_k: expected a count, got -1");
+}
+
+}  // namespace
+}  // namespace mainspring

@@ -1,0 +1,140 @@
+// Tiny models written to disk, for tests of loading and export. For tests only.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mainspring/io/gguf_builder.h"
+#include "mainspring/io/json.h"
+#include "mainspring/io/safetensors.h"
+#include "mainspring/io/test_dir.h"
+#include "mainspring/models/config.h"
+#include "mainspring/models/hf_config.h"
+#include "mainspring/models/names.h"
+#include "mainspring/weights/dequantise.h"
+
+namespace mainspring {
+
+/// d 8, two layers, 2 query heads and 1 kv head of width 4, ffn 8, vocabulary 6, untied.
+inline ModelConfig tiny_config(std::string family = "llama") {
+  ModelConfig config;
+  config.family = std::move(family);
+  config.d = 8;
+  config.layers = 2;
+  config.query_heads = 2;
+  config.kv_heads = 1;
+  config.head_width = 4;
+  config.ffn = 8;
+  config.vocabulary = 6;
+  config.context_length = 64;
+  config.rms_eps = 1e-5f;
+  config.attention_bias = config.family == "qwen2";
+  config.qk_norm = config.family == "qwen3";
+  config.eos_tokens = {2};
+  config.bos_token = 1;
+  return config;
+}
+
+/// A value of its own for every tensor, row and column.
+inline std::vector<float> tiny_values(size_t tensor_index, const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t dim : shape) count *= dim;
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(static_cast<float>(tensor_index) + static_cast<float>(i) / 128.0f);
+  return values;
+}
+
+inline TensorSet tiny_weights(const ModelConfig& config) {
+  TensorSet out;
+  size_t index = 0;
+  for (const ParameterSpec& spec : model_parameters(config)) {
+    out[spec.name] =
+        make_tensor(spec.name, spec.shape, DType::kF32, tiny_values(index++, spec.shape));
+  }
+  return out;
+}
+
+/// model.safetensors of any float tensors, in f32.
+inline void write_weights(const TestDir& dir, const std::string& folder, const TensorSet& tensors) {
+  std::vector<SafetensorsSpec> specs;
+  for (const auto& [name, tensor] : tensors) specs.push_back({name, "F32", tensor.shape});
+  dir.write(folder + "/model.safetensors", "");
+  auto writer = SafetensorsWriter::create(dir.file(folder + "/model.safetensors"), specs).value();
+  for (const auto& [name, tensor] : tensors)
+    MS_CHECK(writer->append(tensor.data, tensor.size_bytes).ok(), name);
+  MS_CHECK(writer->finish().ok(), "finish");
+}
+
+/// config.json and model.safetensors. Returns the folder.
+inline std::string write_hf_folder(const TestDir& dir, const ModelConfig& config,
+                                   const TensorSet& tensors) {
+  dir.write("hf/config.json", json_text(make_hf_config(config, "float32").value()));
+  write_weights(dir, "hf", tensors);
+  return dir.file("hf");
+}
+
+/// The rows of q and k as llama.cpp's converter orders them: row 2 i + s of a head holds row i + s
+/// c/2.
+inline std::vector<float> permuted(const std::vector<float>& values, int64_t row_elements,
+                                   int64_t c) {
+  std::vector<float> out(values.size());
+  const auto rows = static_cast<int64_t>(values.size()) / row_elements;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t head = row / c;
+    const int64_t i = row % c % (c / 2);
+    const int64_t s = row % c / (c / 2);
+    const int64_t to = head * c + 2 * i + s;
+    std::memcpy(out.data() + to * row_elements, values.data() + row * row_elements,
+                static_cast<size_t>(row_elements) * sizeof(float));
+  }
+  return out;
+}
+
+/// Metadata of a GGUF model without its tensors.
+inline GgufBuilder gguf_metadata(const ModelConfig& config) {
+  const std::string f = config.family + ".";
+  GgufBuilder builder;
+  builder.add_text("general.architecture", config.family)
+      .add_u32(f + "block_count", static_cast<uint32_t>(config.layers))
+      .add_u32(f + "context_length", static_cast<uint32_t>(config.context_length))
+      .add_u32(f + "embedding_length", static_cast<uint32_t>(config.d))
+      .add_u32(f + "feed_forward_length", static_cast<uint32_t>(config.ffn))
+      .add_u32(f + "attention.head_count", static_cast<uint32_t>(config.query_heads))
+      .add_u32(f + "attention.head_count_kv", static_cast<uint32_t>(config.kv_heads))
+      .add_u32(f + "attention.key_length", static_cast<uint32_t>(config.head_width))
+      .add_f32(f + "attention.layer_norm_rms_epsilon", config.rms_eps)
+      .add_f32(f + "rope.freq_base", config.rope_theta)
+      .add_u32("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(config.eos_tokens.at(0)))
+      .add_u32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(config.bos_token));
+  return builder;
+}
+
+/// Adds f32 tensors as the converter would; those named in `skip` (GGUF names) are left out.
+inline void add_gguf_tensors(const ModelConfig& config, const TensorSet& tensors,
+                             GgufBuilder& builder, const std::vector<std::string>& skip = {}) {
+  for (const auto& [name, tensor] : tensors) {
+    const std::string gguf_name = gguf_name_of_hf(name);
+    if (std::find(skip.begin(), skip.end(), gguf_name) != skip.end()) continue;
+    std::vector<float> values = read_f32(tensor);
+    const bool is_qk =
+        name.find("q_proj") != std::string::npos || name.find("k_proj") != std::string::npos;
+    if (is_qk && config.family == "llama") {
+      values = permuted(values, tensor.shape.size() == 2 ? tensor.shape[1] : 1, config.head_width);
+    }
+    builder.add_f32_tensor(gguf_name, {tensor.shape.rbegin(), tensor.shape.rend()}, values);
+  }
+}
+
+/// A folder of tests/golden/.
+inline std::string golden(const std::string& name) {
+  const char* root = std::getenv("MS_SOURCE_DIR");
+  MS_CHECK(root != nullptr, "run tests through ctest, or set MS_SOURCE_DIR");
+  return std::string(root) + "/tests/golden/" + name;
+}
+
+}  // namespace mainspring

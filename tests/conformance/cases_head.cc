@@ -1,0 +1,82 @@
+// Cases of the head (log-probabilities and their gradient) and of the per-token loss arithmetic.
+#include "tests/conformance/op_cases.h"
+
+namespace mainspring::conformance {
+namespace {
+
+std::string sizes(int64_t d, int64_t vocabulary) {
+  return "d" + std::to_string(d) + "_v" + std::to_string(vocabulary);
+}
+
+// Vocabularies below, at and off the cut of 8 segments of multiples of 16.
+constexpr int64_t kShapes[][2] = {{1, 2}, {8, 17}, {24, 128}, {130, 301}};
+
+OpCase logprob(int64_t d, int64_t vocabulary) {
+  return {.op = OpKind::kHeadLogprob,
+          .name = "head_logprob_" + sizes(d, vocabulary),
+          .build =
+              [=](CaseBuilder& b) {
+                const auto out = b.tracer().node(OpKind::kHeadLogprob,
+                                                 {b.picks("x", d), b.param("head", {vocabulary, d}),
+                                                  b.targets("targets", vocabulary)},
+                                                 NoAttrs{});
+                b.check("logprob", out[0]);
+                b.check("lse", out[1], {.differentiable = false});
+              },
+          .tolerance = {.sums = 64},
+          .has_gradient = d <= 24};
+}
+
+OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen) {
+  return {.op = OpKind::kHeadLogprobGrad,
+          .name = "head_logprob_grad_" + sizes(d, vocabulary) + (is_frozen ? "_frozen" : ""),
+          .build =
+              [=](CaseBuilder& b) {
+                const Tensor x = b.picks("x", d);
+                const Tensor head = b.param("head", {vocabulary, d});
+                const Tensor targets = b.targets("targets", vocabulary);
+                const auto forward =
+                    b.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, NoAttrs{});
+                std::vector<Tensor> inputs{x, head, targets, forward[1], b.per_pick("d_logprob")};
+                if (!is_frozen) inputs.push_back(b.state("acc", {vocabulary, d}));
+                b.check("dx", b.tracer().node(OpKind::kHeadLogprobGrad, inputs, NoAttrs{})[0]);
+                if (!is_frozen) b.check_state("acc");
+              },
+          .tolerance = {.sums = 64, .inner = 1}};  // logit gradients are rounded
+}
+
+}  // namespace
+
+std::vector<OpCase> head_cases() {
+  std::vector<OpCase> cases{
+      {.op = OpKind::kScale,
+       .name = "scale",
+       .build = [](CaseBuilder& b) { b.check("y", scale(b.per_pick("x"), -0.3f)); },
+       .tolerance = {.sums = 0},
+       .has_gradient = true},
+      {.op = OpKind::kReduceSum,
+       .name = "reduce_sum",
+       .build = [](CaseBuilder& b) { b.check("y", reduce_sum(b.per_pick("x"))); },
+       .has_gradient = true},
+      {.op = OpKind::kFill,
+       .name = "fill",
+       // Times zero at zero picks, where a constant would not be zero.
+       .build =
+           [](CaseBuilder& b) {
+             b.check("y", mul(fill_picked(b.tracer(), 0.3f), b.per_pick("x")));
+           },
+       .tolerance = {.sums = 1}},
+      {.op = OpKind::kMul,
+       .name = "mul_per_pick",
+       .build = [](CaseBuilder& b) { b.check("y", mul(b.per_pick("a"), b.per_pick("b"))); },
+       .tolerance = {.sums = 0},
+       .has_gradient = true},
+  };
+  for (const auto& [d, vocabulary] : kShapes) {
+    cases.push_back(logprob(d, vocabulary));
+    cases.push_back(logprob_grad(d, vocabulary, d == 8));
+  }
+  return cases;
+}
+
+}  // namespace mainspring::conformance

@@ -1,0 +1,177 @@
+// Cases of embedding, norms, rope, elementwise ops, row moves and their gradients.
+#include <cmath>
+
+#include "tests/conformance/op_cases.h"
+
+namespace mainspring::conformance {
+namespace {
+
+std::string with_width(const std::string& stem, int64_t width) {
+  return stem + "_d" + std::to_string(width);
+}
+
+Tensor node(CaseBuilder& b, OpKind op, std::vector<Tensor> inputs, Attrs attrs = NoAttrs{}) {
+  return b.tracer().node(op, std::move(inputs), std::move(attrs))[0];
+}
+
+OpCase embedding_case(int64_t d, DType dtype) {
+  return {.op = OpKind::kEmbedding,
+          .name = with_width("embedding_" + std::string(dtype_name(dtype)), d),
+          .build =
+              [=](CaseBuilder& b) {
+                b.check("y", embedding(b.tokens("tokens", 11), b.param("table", {11, d}, dtype)));
+              },
+          .has_gradient = dtype == DType::kF32};
+}
+
+OpCase embedding_grad_case(int64_t d) {
+  return {.op = OpKind::kEmbeddingGrad,
+          .name = with_width("embedding_grad", d),
+          .build = [=](CaseBuilder& b) {
+            b.tracer().node(OpKind::kEmbeddingGrad,
+                            {b.tokens("tokens", 5), b.rows("dy", d), b.state("acc", {5, d})},
+                            NoAttrs{});
+            b.check_state("acc");
+          }};
+}
+
+OpCase rms_norm_case(int64_t groups, int64_t width) {
+  return {.op = OpKind::kRmsNorm,
+          .name = with_width("rms_norm_" + std::to_string(groups) + "_groups", width),
+          .build =
+              [=](CaseBuilder& b) {
+                b.check("y", rms_norm(b.rows("x", groups * width), b.param("w", {width}), 1e-5f));
+              },
+          // At width 1, dx is what is left of a difference of equals: no executor could be near.
+          .has_gradient = width > 1 && width <= 64};
+}
+
+OpCase rms_norm_of_picks() {
+  return {.op = OpKind::kRmsNorm,
+          .name = "rms_norm_of_picks",
+          .build =
+              [](CaseBuilder& b) {
+                b.check("y", rms_norm(b.picks("x", 24), b.param("w", {24}), 1e-6f));
+              },
+          .has_gradient = true};
+}
+
+OpCase rms_norm_grad_case(int64_t groups, int64_t width, bool is_frozen) {
+  return {.op = OpKind::kRmsNormGrad,
+          .name = with_width("rms_norm_grad_" + std::to_string(groups) + "_groups", width) +
+                  (is_frozen ? "_frozen" : ""),
+          .build =
+              [=](CaseBuilder& b) {
+                std::vector<Tensor> inputs{b.rows("x", groups * width), b.param("w", {width}),
+                                           b.rows("dy", groups * width)};
+                if (!is_frozen) inputs.push_back(b.state("acc", {width}));
+                b.check("dx", node(b, OpKind::kRmsNormGrad, inputs, NormAttrs{width, 1e-5f}));
+                if (!is_frozen) b.check_state("acc");
+              },
+          // At width 1, dx is a difference of equals of the size of dy * w / x.
+          .tolerance = {.sums = 32, .inner = 0, .magnitude = 1}};
+}
+
+// Angles of position p and pair i, rounded to f32 as a table is.
+std::vector<double> rope_table(int64_t positions, int64_t half) {
+  std::vector<double> table;
+  for (int64_t p = 0; p < positions; ++p) {
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) *
+                           std::pow(100.0, -static_cast<double>(i) / static_cast<double>(half));
+      table.push_back(std::cos(angle));
+      table.push_back(std::sin(angle));
+    }
+  }
+  return table;
+}
+
+OpCase rope_case(int64_t heads, int64_t c, bool inverse) {
+  return {.op = OpKind::kRope,
+          .name = "rope_h" + std::to_string(heads) + "_c" + std::to_string(c) +
+                  (inverse ? "_inverse" : ""),
+          .build =
+              [=](CaseBuilder& b) {
+                const Tensor table = b.constant("table", {64, c / 2, 2}, rope_table(64, c / 2));
+                b.check("y", node(b, OpKind::kRope, {b.rows("x", heads * c), table},
+                                  RopeAttrs{heads, c, inverse}));
+              },
+          // two products and a sum, where 2^-24 of the table's f32 shows
+          .tolerance = {.sums = 4},
+          .has_gradient = !inverse};
+}
+
+OpCase elementwise_case(OpKind op, const std::string& stem, size_t num_inputs, int64_t width,
+                        double inner, bool has_gradient) {
+  return {.op = op,
+          .name = with_width(stem, width),
+          .build =
+              [=](CaseBuilder& b) {
+                std::vector<Tensor> inputs;
+                for (size_t i = 0; i < num_inputs; ++i) {
+                  inputs.push_back(b.rows("x" + std::to_string(i), width, 4));
+                }
+                const auto outputs = b.tracer().node(op, inputs, NoAttrs{});
+                for (size_t i = 0; i < outputs.size(); ++i)
+                  b.check("y" + std::to_string(i), outputs[i]);
+              },
+          .tolerance = {.sums = 16, .inner = inner},
+          .has_gradient = has_gradient};
+}
+
+// Far from zero sigmoid saturates; exp must neither overflow nor lose the tail.
+OpCase silu_extremes() {
+  return {.op = OpKind::kSilu,
+          .name = "silu_extremes",
+          .build = [](CaseBuilder& b) { b.check("y", silu(b.rows("x", 33, 200))); },
+          .tolerance = {.sums = 16}};
+}
+
+OpCase gather_case(int64_t d) {
+  return {.op = OpKind::kGatherRows,
+          .name = with_width("gather_rows", d),
+          .build = [=](CaseBuilder& b) { b.check("y", gather_rows(b.rows("x", d))); },
+          .tolerance = {.sums = 0},
+          .has_gradient = true};
+}
+
+OpCase scatter_case(int64_t d) {
+  return {
+      .op = OpKind::kScatterRows,
+      .name = with_width("scatter_rows", d),
+      .build =
+          [=](CaseBuilder& b) { b.check("y", node(b, OpKind::kScatterRows, {b.picks("dy", d)})); },
+      .tolerance = {.sums = 0}};
+}
+
+}  // namespace
+
+std::vector<OpCase> row_cases() {
+  std::vector<OpCase> cases{silu_extremes(), rms_norm_of_picks(), rope_case(1, 2, false),
+                            rope_case(3, 16, false), rope_case(2, 64, true)};
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+    cases.push_back(embedding_case(9, dtype));
+  for (DType dtype : {DType::kQ4_0, DType::kQ8_0, DType::kNF4})
+    cases.push_back(embedding_case(64, dtype));
+  for (int64_t width : {1, 17, 64, 300}) {
+    cases.push_back(rms_norm_case(1, width));
+    cases.push_back(rms_norm_grad_case(1, width, width == 17));
+    cases.push_back(embedding_grad_case(width));
+  }
+  cases.push_back(rms_norm_case(3, 16));
+  cases.push_back(rms_norm_grad_case(3, 16, false));
+  for (int64_t width : {1, 16, 33}) {
+    cases.push_back(elementwise_case(OpKind::kSilu, "silu", 1, width, 0, true));
+    cases.push_back(elementwise_case(OpKind::kSiluGrad, "silu_grad", 2, width, 0, false));
+    cases.push_back(elementwise_case(OpKind::kMul, "mul", 2, width, 0, true));
+    cases.push_back(elementwise_case(OpKind::kSiluMul, "silu_mul", 2, width, 1, true));
+    cases.push_back(elementwise_case(OpKind::kSiluMulGrad, "silu_mul_grad", 3, width, 2, false));
+    cases.push_back(elementwise_case(OpKind::kAdd, "add_two", 2, width, 0, true));
+    cases.push_back(elementwise_case(OpKind::kAdd, "add_five", 5, width, 0, true));
+    cases.push_back(gather_case(width));
+    cases.push_back(scatter_case(width));
+  }
+  return cases;
+}
+
+}  // namespace mainspring::conformance
