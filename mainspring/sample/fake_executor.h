@@ -143,8 +143,12 @@ class FakeExecutable final : public Executable {
       std::vector<int32_t> history;
       const int32_t last = owner->position + row - owner->row_begin;
       for (int32_t position = 0; position <= last; ++position) {
-        int32_t token = tokens[owner->row_begin + position - owner->position];
-        if (owner->cache_sequence >= 0) std::memcpy(&token, cell(*args.kv, *owner, position), 4);
+        int32_t token = 0;
+        if (owner->cache_sequence >= 0) {
+          std::memcpy(&token, cell(*args.kv, *owner, position), 4);
+        } else {
+          token = tokens[owner->row_begin + position - owner->position];
+        }
         history.push_back(token);
       }
       logits = logits_of(owner->adapter_slot, history, vocabulary_);
