@@ -279,9 +279,9 @@ MS_INLINE P16 zip_pairs(const uint16_t* even, const uint16_t* odd) {
 struct U8 {
   uint32_t l[8];
 };
-MS_INLINE U8 load_words(const uint32_t* p) {
-  U8 r;
-  for (int i = 0; i < 8; ++i) r.l[i] = p[i];
+MS_INLINE U8 load_words(const void* p) {
+  U8 r;  // p may lie between words: a row of bf16 starts anywhere
+  __builtin_memcpy(r.l, p, sizeof r.l);
   return r;
 }
 MS_INLINE void store_words(uint32_t* p, U8 a) {

@@ -7,7 +7,7 @@ namespace mainspring::cpu::MS_ISA_NAMESPACE {
 struct U8 {
   __m256i v;
 };
-MS_INLINE U8 load_words(const uint32_t* p) {
+MS_INLINE U8 load_words(const void* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
 }
 MS_INLINE void store_words(uint32_t* p, U8 a) {
