@@ -77,9 +77,15 @@ class Backward final : public RuleContext {
   const Node& node() const override { return node_; }
   Tensor input(size_t index) override { return {&tracer_, node_.inputs[index]}; }
   Tensor output(size_t index) override { return {&tracer_, node_.outputs[index]}; }
+  // A rule asks this of inputs for which it has no accumulator.
   bool wants_grad(size_t index) const override {
-    return analysis_.wants[static_cast<size_t>(node_.inputs[index])] &&
-           analysis_.trainable.count(node_.inputs[index]) == 0;
+    const auto param = analysis_.trainable.find(node_.inputs[index]);
+    if (param != analysis_.trainable.end()) {
+      throw ShapeError("[" + std::string(op_info(node_.op).name) + "] cannot train parameter " +
+                       param->second + " (input " + std::to_string(index) +
+                       "): only embedding, linear, rms_norm and the head accumulate gradients");
+    }
+    return analysis_.wants[static_cast<size_t>(node_.inputs[index])];
   }
 
   std::optional<Tensor> output_grad(size_t index) override {

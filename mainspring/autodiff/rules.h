@@ -18,7 +18,7 @@ class RuleContext {
   virtual Tensor output(size_t index) = 0;
   /// The gradient of output `index`, summed and rounded once; empty if nothing depends on it.
   virtual std::optional<Tensor> output_grad(size_t index) = 0;
-  /// True if input `index` leads to a trainable parameter.
+  /// True if input `index` leads to a trainable parameter. Throws ShapeError if it is one itself.
   virtual bool wants_grad(size_t index) const = 0;
   /// The accumulator of input `index`, a trainable parameter used by this node; empty if it is
   /// frozen.
