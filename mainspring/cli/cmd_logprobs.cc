@@ -80,7 +80,7 @@ Status score_file(const LogprobsFlags& flags) {
                       read_rows(flags, scorer, session->adapter_index()));
   std::fprintf(stderr, "logprobs: %s; %zu rows\n", session->description().c_str(), rows.size());
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ResultFile> out,
-                      ResultFile::open(flags.out, flags.resume));
+                      ResultFile::open(flags.out, flags.resume, session->made_with()));
   MS_RETURN_IF_ERROR(check_kept(*out, rows));
   MS_RETURN_IF_ERROR(score_rows(scorer, rows, flags.max_rows, *out));
   return out->commit();

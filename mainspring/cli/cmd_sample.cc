@@ -11,6 +11,7 @@
 #include "mainspring/cli/row_progress.h"
 #include "mainspring/cli/row_source.h"
 #include "mainspring/cli/sample_rows.h"
+#include "mainspring/io/checksum.h"
 #include "mainspring/sample/logits.h"
 
 namespace mainspring::cli {
@@ -152,7 +153,9 @@ Status SampleJob::run() {
   return {};
 }
 
-Result<std::vector<SampleRow>> read_rows(const SampleFlags& flags, const ModelSession& session) {
+/// The rows of the input; `content` gets all their bytes.
+Result<std::vector<SampleRow>> read_rows(const SampleFlags& flags, const ModelSession& session,
+                                         Checksum128& content) {
   const RowContext context = context_of(flags, session);
   std::vector<SampleRow> rows;
   MS_RETURN_IF_ERROR(
@@ -161,9 +164,29 @@ Result<std::vector<SampleRow>> read_rows(const SampleFlags& flags, const ModelSe
             SampleRow row,
             parse_sample_row(line, where, static_cast<int64_t>(rows.size()), context));
         rows.push_back(std::move(row));
+        content.update(line.data(), line.size());
+        content.update("\n", 1);
         return {};
       }));
   return rows;
+}
+
+MadeWith made_with(const SampleFlags& flags, const ModelSession& session,
+                   const Checksum128& content) {
+  MadeWith result = session.made_with();
+  result.emplace_back("rows", content.digest().hex());
+  const auto add = [&](const char* name, auto value) {
+    result.emplace_back(name, json_text(Json(value)));
+  };
+  add("max-tokens", flags.max_tokens);
+  add("temperature", flags.temperature);
+  add("top-k", flags.top_k);
+  add("top-p", flags.top_p);
+  add("min-p", flags.min_p);
+  add("n", flags.n);
+  add("stop", flags.stop);
+  add("seed", flags.seed);
+  return result;
 }
 
 /// What the parser cannot know: limits of this model and cache.
@@ -189,7 +212,8 @@ void print_stats(const SamplerStats& stats) {
 
 Status sample_file(const SampleFlags& flags) {
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
-  MS_ASSIGN_OR_RETURN(std::vector<SampleRow> rows, read_rows(flags, *session));
+  Checksum128 content;
+  MS_ASSIGN_OR_RETURN(std::vector<SampleRow> rows, read_rows(flags, *session, content));
   SamplerOptions options;
   options.max_batch = static_cast<int32_t>(flags.max_batch);
   options.max_rows = static_cast<int32_t>(flags.max_rows);
@@ -200,8 +224,9 @@ Status sample_file(const SampleFlags& flags) {
                       Sampler::create(session->executor(), session->forward_model(), options));
   MS_RETURN_IF_ERROR(check_rows(*sampler, rows));
   std::fprintf(stderr, "sample: %s; %zu rows\n", session->description().c_str(), rows.size());
-  MS_ASSIGN_OR_RETURN(const std::unique_ptr<ResultFile> out,
-                      ResultFile::open(flags.out, flags.resume));
+  MS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ResultFile> out,
+      ResultFile::open(flags.out, flags.resume, made_with(flags, *session, content)));
   SampleJob job(*sampler, std::move(rows), *out);
   MS_RETURN_IF_ERROR(job.keep(out->kept_rows(), options.run_seed));
   MS_RETURN_IF_ERROR(job.run());

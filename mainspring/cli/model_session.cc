@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "mainspring/exec/cpu/cpu_executor.h"
+#include "mainspring/io/checksum.h"
 #include "mainspring/run/progress.h"
 #include "mainspring/text/detokenizer.h"
 
@@ -21,6 +22,17 @@ class DetokenizerStream final : public TextStream {
  private:
   IncrementalDetokenizer detokenizer_;
 };
+
+std::string digest_of(const TensorSet& tensors) {
+  if (tensors.empty()) return "none";
+  Checksum128 sum;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string head = name + std::string(dtype_name(tensor.dtype));
+    sum.update(head.data(), head.size());
+    sum.update(tensor.data, static_cast<size_t>(tensor.size_bytes));
+  }
+  return sum.digest().hex();
+}
 
 }  // namespace
 
@@ -86,6 +98,12 @@ MakeTextStream ModelSession::make_text() const {
   return [tokenizer = text_.tokenizer]() -> std::unique_ptr<TextStream> {
     return std::make_unique<DetokenizerStream>(tokenizer);
   };
+}
+
+MadeWith ModelSession::made_with() const {
+  return {{"model", digest_of(model_->weights)},
+          {"adapter", digest_of(adapter_.tensors)},
+          {"dtype", std::string(dtype_name(compute_))}};
 }
 
 std::string ModelSession::description() const {

@@ -11,6 +11,7 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/cli/command.h"
+#include "mainspring/cli/result_file.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/models/adapter.h"
 #include "mainspring/models/loaded_model.h"
@@ -48,6 +49,8 @@ class ModelSession {
   const std::vector<int32_t>& eos_tokens() const;
   /// Empty if the model has no tokenizer. Special tokens give no text.
   MakeTextStream make_text() const;
+  /// What decides results besides the rows: model, adapter (digests of their tensors) and dtype.
+  MadeWith made_with() const;
   /// "SmolLM2 135M parameters, bf16, cpu/avx2, 2 threads", for people.
   std::string description() const;
 

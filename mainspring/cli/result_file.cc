@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "mainspring/io/atomic_file.h"
+#include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/system_error.h"
 #include "mainspring/io/write_all.h"
@@ -28,7 +29,8 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bool resume) {
+Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bool resume,
+                                                     const MadeWith& made_with) {
   std::unique_ptr<ResultFile> file(new ResultFile());
   file->path_ = path;
   if (path == "-") {
@@ -51,7 +53,30 @@ Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bo
         file->partial_ + ": holds " + std::to_string(file->kept_rows_.size()) +
         " finished rows of an earlier run; --resume continues it, or remove the file");
   }
+  if (!file->kept_rows_.empty()) MS_RETURN_IF_ERROR(file->check_made_with(made_with));
+  Json json = Json::object();
+  for (const auto& [name, value] : made_with) json[name] = value;
+  MS_RETURN_IF_ERROR(write_file_atomically(file->made_with_path(), json_text(json) + "\n"));
   return file;
+}
+
+Status ResultFile::check_made_with(const MadeWith& made_with) const {
+  const std::string path = made_with_path();
+  constexpr std::string_view kInstead = "; give what the earlier run had, or remove ";
+  auto text = read_text_file(path);
+  if (!text.ok()) {
+    return text.status().with_context("what the rows of " + partial_ +
+                                      " were made with is not known");
+  }
+  MS_ASSIGN_OR_RETURN(const Json json, parse_json(*text, path));
+  MS_ASSIGN_OR_RETURN(const JsonObject before, JsonObject::from(json, path));
+  for (const auto& [name, value] : made_with) {
+    MS_ASSIGN_OR_RETURN(const std::string was, before.get_string(name));
+    if (was == value) continue;
+    return invalid_argument(partial_ + ": its rows were made with " + name + " " + was +
+                            ", this run has " + value + std::string(kInstead) + partial_);
+  }
+  return {};
 }
 
 /// Reads the whole rows and cuts off what a crash left of another.
@@ -71,7 +96,9 @@ ResultFile::~ResultFile() {
   struct stat info;
   const bool is_empty = !partial_.empty() && fstat(fd_, &info) == 0 && info.st_size == 0;
   close(fd_);
-  if (is_empty) std::remove(partial_.c_str());
+  if (!is_empty) return;
+  std::remove(partial_.c_str());
+  std::remove(made_with_path().c_str());
 }
 
 Status ResultFile::append(std::string_view row) {
@@ -86,6 +113,7 @@ Status ResultFile::commit() {
   if (std::rename(partial_.c_str(), path_.c_str()) != 0) {
     return system_error("rename", partial_, errno);
   }
+  std::remove(made_with_path().c_str());
   close(fd_);
   fd_ = -1;
   return sync_directory(folder_of(path_));

@@ -2,23 +2,30 @@
 //
 // The one idea: rows go to <path>.partial, each handed to the system when it is written; at the end
 // the file takes its name, so whoever reads <path> sees all rows or the file that was there before.
-// Resuming keeps the whole rows of <path>.partial. A pipe or device (and "-") is written directly.
+// Resuming keeps the whole rows of <path>.partial if <path>.partial.json says that they were made
+// with what this run is made with. A pipe or device (and "-") is written directly.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mainspring/base/status.h"
 
 namespace mainspring::cli {
 
+/// What decides the rows of a file: names and values, for people to read.
+using MadeWith = std::vector<std::pair<std::string, std::string>>;
+
 class ResultFile {
  public:
-  /// Errors: already exists if <path>.partial holds rows and `resume` is false; the system's.
-  static Result<std::unique_ptr<ResultFile>> open(const std::string& path, bool resume);
+  /// Errors: already exists if <path>.partial holds rows and `resume` is false; invalid argument if
+  /// they were made with something else; the system's.
+  static Result<std::unique_ptr<ResultFile>> open(const std::string& path, bool resume,
+                                                  const MadeWith& made_with);
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
@@ -36,6 +43,8 @@ class ResultFile {
  private:
   ResultFile() = default;
   Status keep_rows();
+  Status check_made_with(const MadeWith& made_with) const;
+  std::string made_with_path() const { return partial_ + ".json"; }
 
   std::string path_;
   std::string partial_;  // empty: written directly

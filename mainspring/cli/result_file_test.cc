@@ -11,6 +11,8 @@
 namespace mainspring::cli {
 namespace {
 
+const MadeWith kMadeWith{{"model", "a"}, {"temperature", "1"}};
+
 class ResultFileTest : public ::testing::Test {
  protected:
   ResultFileTest() {
@@ -31,7 +33,7 @@ class ResultFileTest : public ::testing::Test {
 
 TEST_F(ResultFileTest, RowsAppearUnderTheNameAtCommit) {
   write(path_, "old\n");
-  auto file = ResultFile::open(path_, false);
+  auto file = ResultFile::open(path_, false, kMadeWith);
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   ASSERT_TRUE((*file)->append("{\"a\":1}").ok());
   ASSERT_TRUE((*file)->append("{\"a\":2}").ok());
@@ -44,7 +46,7 @@ TEST_F(ResultFileTest, RowsAppearUnderTheNameAtCommit) {
 
 TEST_F(ResultFileTest, RowsOfAnInterruptedRunAreNotOverwrittenUnasked) {
   write(path_ + ".partial", "one\ntwo\n");
-  const auto file = ResultFile::open(path_, false);
+  const auto file = ResultFile::open(path_, false, kMadeWith);
   EXPECT_EQ(file.status().code(), StatusCode::kAlreadyExists);
   EXPECT_NE(file.status().message().find("holds 2 finished rows"), std::string::npos);
   EXPECT_EQ(read(path_ + ".partial"), "one\ntwo\n");
@@ -52,29 +54,48 @@ TEST_F(ResultFileTest, RowsOfAnInterruptedRunAreNotOverwrittenUnasked) {
 
 TEST_F(ResultFileTest, ResumingKeepsWholeRowsAndDropsABrokenLastOne) {
   write(path_ + ".partial", "one\ntwo\nthr");
-  auto file = ResultFile::open(path_, true);
+  write(path_ + ".partial.json", "{\"model\": \"a\", \"temperature\": \"1\"}");
+  auto file = ResultFile::open(path_, true, kMadeWith);
   ASSERT_TRUE(file.ok());
   EXPECT_EQ((*file)->kept_rows(), (std::vector<std::string>{"one", "two"}));
   ASSERT_TRUE((*file)->append("three").ok());
   ASSERT_TRUE((*file)->commit().ok());
   EXPECT_EQ(read(path_), "one\ntwo\nthree\n");
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".partial.json"));
+}
+
+TEST_F(ResultFileTest, ResumingWithSomethingElseIsRefusedByName) {
+  {
+    auto file = ResultFile::open(path_, false, kMadeWith);
+    ASSERT_TRUE(file.ok() && (*file)->append("one").ok());
+  }
+  const auto other = ResultFile::open(path_, true, {{"model", "a"}, {"temperature", "0.5"}});
+  EXPECT_EQ(other.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(other.status().message().find("made with temperature 1, this run has 0.5"),
+            std::string::npos)
+      << other.status().to_string();
+  EXPECT_TRUE(ResultFile::open(path_, true, kMadeWith).ok());
+  std::filesystem::remove(path_ + ".partial.json");
+  EXPECT_NE(ResultFile::open(path_, true, kMadeWith).status().message().find("is not known"),
+            std::string::npos);
+  EXPECT_EQ(read(path_ + ".partial"), "one\n");
 }
 
 TEST_F(ResultFileTest, ARunThatWroteNothingLeavesNothing) {
   {
-    ASSERT_TRUE(ResultFile::open(path_, false).ok());
+    ASSERT_TRUE(ResultFile::open(path_, false, kMadeWith).ok());
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 TEST_F(ResultFileTest, AFolderAndAMissingFolderAreRefused) {
-  EXPECT_EQ(ResultFile::open(folder_, false).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(ResultFile::open(folder_ + "/none/out.jsonl", false).status().code(),
+  EXPECT_EQ(ResultFile::open(folder_, false, {}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ResultFile::open(folder_ + "/none/out.jsonl", false, {}).status().code(),
             StatusCode::kNotFound);
 }
 
 TEST_F(ResultFileTest, ADeviceIsWrittenDirectly) {
-  auto file = ResultFile::open("/dev/null", false);
+  auto file = ResultFile::open("/dev/null", false, {});
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE((*file)->append("row").ok());
   EXPECT_TRUE((*file)->commit().ok());
