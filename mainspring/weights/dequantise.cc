@@ -5,7 +5,7 @@
 
 #include "mainspring/base/bf16.h"
 #include "mainspring/base/check.h"
-#include "mainspring/weights/f16.h"
+#include "mainspring/base/f16.h"
 #include "mainspring/weights/nf4.h"
 
 namespace mainspring {

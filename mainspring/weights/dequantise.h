@@ -4,7 +4,7 @@
 // that number, by the same f32 operations in the same order as exec/cpu, one at a time and never
 // fused:
 //   Q4_0  (q - 8) * d          Q4_1  q * d + m          Q8_0  q * d          NF4  see nf4.h
-// with d and m halves widened exactly, then rounded to bf16 (weights/f16.h, base/bf16.h).
+// with d and m halves widened exactly, then rounded to bf16 (base/f16.h, base/bf16.h).
 #pragma once
 
 #include <cstdint>

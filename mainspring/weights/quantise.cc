@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "mainspring/base/f16.h"
 #include "mainspring/weights/dequantise.h"
-#include "mainspring/weights/f16.h"
 #include "mainspring/weights/nf4.h"
 
 namespace mainspring {

@@ -1,4 +1,4 @@
-#include "mainspring/weights/f16.h"
+#include "mainspring/base/f16.h"
 
 #include <cmath>
 #include <limits>

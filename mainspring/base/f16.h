@@ -1,27 +1,30 @@
 // IEEE half precision as 16 bits, and its two conversions. Storage only: nothing computes in it.
+// Kernel units include this file too, so it uses nothing of the standard library that the linker
+// could share between units built with different flags.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 namespace mainspring {
 
 /// Exact, denormal halves included (they are normal f32).
-constexpr float f16_to_f32(uint16_t bits) {
+[[gnu::always_inline]] constexpr float f16_to_f32(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t exponent = (bits >> 10) & 31u;
   uint32_t mantissa = bits & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  if (mantissa == 0) return std::bit_cast<float>(sign);
-  const int shift = std::countl_zero(mantissa) - 21;  // makes bit 10 the leading one
+  if (exponent == 31) return __builtin_bit_cast(float, sign | 0x7f800000u | mantissa << 13);
+  if (exponent != 0)
+    return __builtin_bit_cast(float, sign | (exponent + 112) << 23 | mantissa << 13);
+  if (mantissa == 0) return __builtin_bit_cast(float, sign);
+  const int shift = __builtin_clz(mantissa) - 21;  // makes bit 10 the leading one
   mantissa = (mantissa << shift) & 0x3ffu;
-  return std::bit_cast<float>(sign | static_cast<uint32_t>(113 - shift) << 23 | mantissa << 13);
+  return __builtin_bit_cast(float,
+                            sign | static_cast<uint32_t>(113 - shift) << 23 | mantissa << 13);
 }
 
 /// Round to nearest even, to infinity above 65519, denormal halves kept, NaNs quieted.
 constexpr uint16_t f32_to_f16(float x) {
-  const uint32_t u = std::bit_cast<uint32_t>(x);
+  const uint32_t u = __builtin_bit_cast(uint32_t, x);
   const auto sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
   const uint32_t magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
