@@ -73,18 +73,29 @@ void CpuBuffer::make_layout(const Context& context, Layout layout, void* destina
   }
 }
 
-const void* CpuBuffer::layout(const Context& context, Layout layout) {
-  Derived& derived = derived_[context.compute == DType::kBF16 ? 0 : 1][static_cast<size_t>(layout)];
-  if (derived.version == version_) return derived.memory.data();
+std::byte* CpuBuffer::renew(const Context& context, Layout layout) {
+  Derived& derived = this->derived(context, layout);
+  derived.version = version_;
   if (derived.memory.data() == nullptr) {
     const WeightView weight = view();
     auto memory = Memory::allocate(layout_bytes(context, layout, weight.out, weight.in), meter_);
     MS_CHECK(memory.ok(), memory.status().to_string());
     derived.memory = std::move(memory).value();
   }
-  make_layout(context, layout, derived.memory.data());
-  derived.version = version_;
   return derived.memory.data();
+}
+
+const void* CpuBuffer::layout(const Context& context, Layout layout, bool paired) {
+  Derived& wanted = derived(context, layout);
+  if (wanted.version == version_) return wanted.memory.data();
+  const Layout other = layout == Layout::kForward ? Layout::kInputGrad : Layout::kForward;
+  if (paired && derived(context, other).version != version_) {
+    pack_weight(context, view(), renew(context, Layout::kForward),
+                renew(context, Layout::kInputGrad));
+  } else {
+    make_layout(context, layout, renew(context, layout));
+  }
+  return wanted.memory.data();
 }
 
 }  // namespace mainspring::cpu

@@ -36,8 +36,9 @@ class CpuBuffer final : public Buffer {
   /// The tensor as a matrix: a vector of n is (1, n).
   WeightView view() const;
 
-  /// The layout for context's compute dtype, made now if stale.
-  const void* layout(const Context& context, Layout layout);
+  /// The layout for context's compute dtype, made now if stale; with `paired`, the other layout of
+  /// a matrix is made in the same pass over the stored values, for whoever asks for it next.
+  const void* layout(const Context& context, Layout layout, bool paired = false);
 
   /// Makes a layout into `destination` without keeping it.
   void make_layout(const Context& context, Layout layout, void* destination) const;
@@ -48,6 +49,12 @@ class CpuBuffer final : public Buffer {
     Memory memory;
     uint64_t version = 0;  // 0: never made
   };
+
+  Derived& derived(const Context& context, Layout layout) {
+    return derived_[context.compute == DType::kBF16 ? 0 : 1][static_cast<size_t>(layout)];
+  }
+  /// Memory to make a stale layout in.
+  std::byte* renew(const Context& context, Layout layout);
 
   DType dtype_;
   std::vector<int64_t> shape_;

@@ -1,6 +1,7 @@
 #include "mainspring/exec/cpu/cpu_executable.h"
 
 #include <algorithm>
+#include <map>
 
 #include "mainspring/base/check.h"
 #include "mainspring/exec/cpu/arena_plan.h"
@@ -33,6 +34,23 @@ Status check_shape(const std::string& name, const ValueType& want, const Buffer&
   if (ok) return {};
   return invalid_argument("binding " + name + ": expected " + want.to_string() + ", got " +
                           ValueType{buffer.dtype(), {got}}.to_string());
+}
+
+// Finds the matrices of which both layouts are kept.
+void mark_pairs(std::vector<LayoutNeed>& needs) {
+  const auto is_kept = [](const LayoutNeed& need, Layout layout) {
+    return !need.transient && need.layout == layout;
+  };
+  std::map<ValueId, LayoutNeed*> forward;
+  for (LayoutNeed& need : needs) {
+    if (is_kept(need, Layout::kForward)) forward[need.param] = &need;
+  }
+  for (LayoutNeed& need : needs) {
+    const auto found = forward.find(need.param);
+    if (!is_kept(need, Layout::kInputGrad) || found == forward.end()) continue;
+    need.paired = true;
+    found->second->paired = true;
+  }
 }
 
 }  // namespace
@@ -78,6 +96,7 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
                              .bytes = node_bytes(graph_, node, capacity_)});
   }
   needs_ = builder.needs();
+  mark_pairs(needs_);
   for (const LayoutNeed& need : needs_) {
     if (need.transient) continue;
     const auto& dims = graph_.type(need.param).shape.dims;
@@ -170,8 +189,8 @@ void CpuExecutable::resolve_arena() {
 void CpuExecutable::refresh_layouts() {
   for (size_t i = 0; i < needs_.size(); ++i) {
     if (needs_[i].transient) continue;
-    state_.layouts[i] =
-        state_.buffers[at(needs_[i].param)]->layout(state_.context, needs_[i].layout);
+    state_.layouts[i] = state_.buffers[at(needs_[i].param)]->layout(
+        state_.context, needs_[i].layout, needs_[i].paired);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "mainspring/exec/cpu/cpu_buffer.h"
 #include "mainspring/exec/cpu/cpu_executable.h"
+#include "mainspring/exec/cpu/kernels/table.h"
 
 namespace mainspring::cpu {
 namespace {
@@ -29,26 +30,28 @@ class CpuRowMath final : public RowMath {
   Context context_;
 };
 
-// The best of a few rounds of a product whose operands stay in a core's second-level cache.
-double measure_peak_flops(Context context) {
-  constexpr int64_t kRows = 384;
-  constexpr int64_t kIn = 256;
-  constexpr int64_t kOut = 512;
-  context.compute = DType::kBF16;
-  std::vector<bf16> x(kRows * kIn, to_bf16(0.5f));
-  std::vector<float> w(kOut * kIn, 0.25f);
-  std::vector<bf16> y(kRows * kOut);
-  std::vector<std::byte> packed(packed_forward_bytes(context, kOut, kIn));
-  std::vector<std::byte> scratch(linear_forward_scratch_bytes(context, kRows, kIn));
-  pack_forward(context, {.dtype = DType::kF32, .data = w.data(), .out = kOut, .in = kIn},
-               packed.data());
-  const LinearOutput output{.weight = {kOut, kIn, packed.data(), nullptr}, .y = y.data()};
+// FLOP/s of all threads running the path's largest bf16 tile on operands in the first-level cache:
+// what no packing, memory or tree is taken from. The best of a few rounds.
+double measure_peak_flops(const Context& context) {
+  constexpr int64_t kPairs = 128;
+  constexpr int kTilesPerTask = 500;
+  constexpr int kRounds = 20;
+  const LinearKernels& k = context.kernels->linear->bf16;
+  const std::vector<bf16> ones(2 * kPairs * kMaxTileFloats, to_bf16(1.0f));
+  const double tile_flops = 4.0 * kPairs * k.tile_rows * k.panel_columns;
   double best = 0.0;
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    linear_forward(context, kRows, kIn, x.data(), {&output, 1}, nullptr, scratch.data());
+    context.pool->run(context.pool->size(), [&](int64_t, int) {
+      const ComputeScope scope;
+      alignas(64) float c[kMaxTileFloats];
+      const TileTerm term{
+          .a = ones.data(), .b = ones.data(), .pairs = kPairs, .chunk_pairs = kPairs};
+      const TileArgs args{.terms = &term, .num_terms = 1, .c = c, .c_stride = k.panel_columns};
+      for (int i = 0; i < kTilesPerTask; ++i) k.tile[k.tile_rows - 1][0](args);
+    });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2.0 * kRows * kIn * kOut / time.count());
+    best = std::max(best, tile_flops * kTilesPerTask * context.pool->size() / time.count());
   }
   return best;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "mainspring/exec/cpu/kernels/linear_table.h"
 #include "mainspring/exec/cpu/ops.h"
 
 namespace mainspring::cpu {
@@ -13,9 +14,7 @@ inline constexpr int64_t kValueGrain = 64;
 
 /// out[0, n) = row `row`, columns [column, column + n), before any rounding. `column` is a multiple
 /// of kValueGrain for quantised dtypes, and n too or up to the row's end.
-void load_values(const WeightView& weight, int64_t row, int64_t column, int64_t n, float* out);
-
-/// Exact.
-float f16_to_f32(uint16_t bits);
+void load_values(const LinearKernels& kernels, const WeightView& weight, int64_t row,
+                 int64_t column, int64_t n, float* out);
 
 }  // namespace mainspring::cpu

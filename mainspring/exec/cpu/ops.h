@@ -62,8 +62,14 @@ size_t packed_input_grad_bytes(const Context& context, int64_t out, int64_t in);
 
 /// Rounds (f32), widens (f16 through f32) or dequantises (to bf16, rules 16 and 17) and lays out.
 /// Parameters are rounded to the compute dtype at use; quantised ones always go through bf16.
-void pack_forward(const Context& context, const WeightView& weight, void* destination);
-void pack_input_grad(const Context& context, const WeightView& weight, void* destination);
+/// A null layout is left out.
+void pack_weight(const Context& context, const WeightView& weight, void* forward, void* input_grad);
+inline void pack_forward(const Context& context, const WeightView& weight, void* destination) {
+  pack_weight(context, weight, destination, nullptr);
+}
+inline void pack_input_grad(const Context& context, const WeightView& weight, void* destination) {
+  pack_weight(context, weight, nullptr, destination);
+}
 
 /// Row `row` of a stored matrix as `in` values of the compute dtype (as above), for embedding and
 /// tests.

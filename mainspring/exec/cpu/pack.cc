@@ -1,7 +1,8 @@
 // The packed layouts of weights, and rows of stored weights (rules 16 and 17).
 //
-// The one idea: a slice of a few rows is brought to the compute dtype on the stack and laid out by
-// the path's packing kernels; a weight already stored in the compute dtype is read in place.
+// The one idea: a block of rows and columns is brought to the compute dtype on the stack once and
+// laid out both ways by the path's packing kernels; a weight already stored in the compute dtype is
+// read in place.
 #include <algorithm>
 #include <cstring>
 
@@ -30,60 +31,49 @@ const void* row_slice(const Context& context, const WeightView& weight, int64_t 
     return buffer;
   }
   float values[kSlice];
-  load_values(weight, row, column, n, values);
+  load_values(kernels, weight, row, column, n, values);
   kernels.round_values(values, n, is_quantised(weight.dtype), buffer);
   return buffer;
 }
 
-struct SliceBuffer {
-  alignas(64) char rows[kMaxPanelColumns][kSlice * 4];
+/// Rows brought to the compute dtype together: whole panels of every path, whole pairs.
+constexpr int64_t kBlockRows = kMaxPanelColumns;
+
+/// Rows [begin, begin + count) of columns [column, column + n).
+struct Block {
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t column = 0;
+  int64_t n = 0;
+  const void* rows[kBlockRows] = {};  // null beyond count
+  int64_t stride = 0;                 // elements from row to row
 };
 
-/// Panel `panel` over out, pairs along in.
-void pack_forward_panel(const Context& context, const WeightView& weight, int64_t panel,
-                        char* packed) {
-  const LinearKernels& kernels = linear_kernels(context);
+/// Into panels over out, pairs along in.
+void lay_out_forward(const LinearKernels& kernels, const WeightView& weight, const Block& block,
+                     char* packed) {
   const int64_t columns = kernels.panel_columns;
-  SliceBuffer buffer;
-  for (int64_t k = 0; k < weight.in; k += kSlice) {
-    const int64_t n = std::min(kSlice, weight.in - k);
-    const void* rows[kMaxPanelColumns];
-    for (int64_t i = 0; i < columns; ++i) {
-      const int64_t row = panel * columns + i;
-      rows[i] = row < weight.out ? row_slice(context, weight, row, k, n, buffer.rows[i]) : nullptr;
-    }
-    kernels.pack_b_rows(rows, n, packed + k / 2 * kernels.b_pair_bytes * columns);
+  for (int64_t row = 0; row < block.count; row += columns) {
+    char* panel = packed + (block.begin + row) / columns * panel_bytes(kernels, weight.in);
+    kernels.pack_b_rows(block.rows + row, block.n,
+                        panel + block.column / 2 * kernels.b_pair_bytes * columns);
   }
 }
 
-constexpr int64_t kPieceRows =
-    32;  // rows converted and laid out at a time: short, contiguous writes
-
-/// Rows [begin, end) of columns [column, column + kSlice), pairs along out. `begin` is even.
-void pack_input_grad_part(const Context& context, const WeightView& weight, int64_t column,
-                          int64_t begin, int64_t end, char* destination) {
-  const LinearKernels& kernels = linear_kernels(context);
-  const int64_t bytes = panel_bytes(kernels, weight.out);
-  const int64_t n = std::min(kSlice, weight.in - column);
-  const bool in_place = weight.dtype == context.compute;
-  SliceBuffer buffer;
-  for (int64_t row = begin; row < end; row += kPieceRows) {
-    PackTokens tokens;
-    tokens.rows = std::min(kPieceRows, end - row);
-    tokens.first = row_slice(context, weight, row, column, n, buffer.rows[0]);
-    for (int64_t i = 1; i < tokens.rows && !in_place; ++i) {
-      row_slice(context, weight, row + i, column, n, buffer.rows[i]);
-    }
-    tokens.stride =
-        in_place ? weight.in : static_cast<int64_t>(sizeof buffer.rows[0]) / kernels.element_bytes;
-    tokens.columns_end = n;
-    tokens.num_columns = kernels.panel_columns;
-    for (tokens.column = 0; tokens.column < n; tokens.column += kernels.panel_columns) {
-      const int64_t panel = (column + tokens.column) / kernels.panel_columns;
-      tokens.packed =
-          destination + panel * bytes + row / 2 * kernels.b_pair_bytes * kernels.panel_columns;
-      kernels.pack_b_tokens(tokens);
-    }
+/// Into panels over in, pairs along out.
+void lay_out_input_grad(const LinearKernels& kernels, const WeightView& weight, const Block& block,
+                        char* packed) {
+  PackTokens tokens;
+  tokens.first = block.rows[0];
+  tokens.stride = block.stride;
+  tokens.rows = block.count;
+  tokens.columns_end = block.n;
+  tokens.num_columns = kernels.panel_columns;
+  for (tokens.column = 0; tokens.column < block.n; tokens.column += kernels.panel_columns) {
+    const int64_t panel = (block.column + tokens.column) / kernels.panel_columns;
+    tokens.packed = packed + panel * panel_bytes(kernels, weight.out) +
+                    block.begin / 2 * kernels.b_pair_bytes * kernels.panel_columns;
+    kernels.pack_b_tokens(tokens);
   }
 }
 
@@ -98,22 +88,29 @@ size_t packed_input_grad_bytes(const Context& context, int64_t out, int64_t in) 
   return packed_forward_bytes(context, in, out);
 }
 
-void pack_forward(const Context& context, const WeightView& weight, void* destination) {
+void pack_weight(const Context& context, const WeightView& weight, void* forward,
+                 void* input_grad) {
+  static_assert(kSlice % kMaxPanelColumns == 0 && kBlockRows % 2 == 0);
   const LinearKernels& kernels = linear_kernels(context);
-  const int64_t bytes = panel_bytes(kernels, weight.in);
-  context.pool->run(ceil_div(weight.out, kernels.panel_columns), [&](int64_t panel, int) {
-    pack_forward_panel(context, weight, panel, static_cast<char*>(destination) + panel * bytes);
-  });
-}
-
-void pack_input_grad(const Context& context, const WeightView& weight, void* destination) {
-  static_assert(kSlice % kMaxPanelColumns == 0 && kPieceRows <= kMaxPanelColumns);
-  constexpr int64_t kTaskRows = 16 * kPieceRows;
   const int64_t slices = ceil_div(weight.in, kSlice);
-  context.pool->run(slices * ceil_div(weight.out, kTaskRows), [&](int64_t task, int) {
-    const int64_t begin = task / slices * kTaskRows;
-    pack_input_grad_part(context, weight, task % slices * kSlice, begin,
-                         std::min(weight.out, begin + kTaskRows), static_cast<char*>(destination));
+  context.pool->run(slices * ceil_div(weight.out, kBlockRows), [&](int64_t task, int) {
+    alignas(64) char buffer[kBlockRows * kSlice * sizeof(float)];
+    Block block;
+    block.begin = task / slices * kBlockRows;
+    block.count = std::min(kBlockRows, weight.out - block.begin);
+    block.column = task % slices * kSlice;
+    block.n = std::min(kSlice, weight.in - block.column);
+    block.stride = weight.dtype == context.compute ? weight.in : kSlice;
+    for (int64_t i = 0; i < block.count; ++i) {
+      block.rows[i] = row_slice(context, weight, block.begin + i, block.column, block.n,
+                                buffer + i * kSlice * kernels.element_bytes);
+    }
+    if (forward != nullptr) {
+      lay_out_forward(kernels, weight, block, static_cast<char*>(forward));
+    }
+    if (input_grad != nullptr) {
+      lay_out_input_grad(kernels, weight, block, static_cast<char*>(input_grad));
+    }
   });
 }
 

@@ -20,6 +20,7 @@ struct LayoutNeed {
   Layout layout = Layout::kForward;
   bool transient = false;  // made at every use into transient memory at this offset
   int64_t transient_offset = 0;
+  bool paired = false;  // kept, and the other layout of the same matrix is kept too
 };
 
 /// What a run hands to its steps.

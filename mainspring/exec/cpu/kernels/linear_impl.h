@@ -1,6 +1,7 @@
 // Fills a path's LinearTable from a tile configuration. Included by a path's unit after simd.h.
 #pragma once
 
+#include "mainspring/exec/cpu/kernels/decode.h"
 #include "mainspring/exec/cpu/kernels/linear_dropout.h"
 #include "mainspring/exec/cpu/kernels/linear_pack.h"
 #include "mainspring/exec/cpu/kernels/linear_table.h"
@@ -40,6 +41,10 @@ constexpr LinearKernels make_linear_kernels() {
   k.pack_b_rows = &pack_b_rows<C>;
   k.pack_a_tokens = &pack_a_tokens<C>;
   k.pack_b_tokens = &pack_b_tokens<C>;
+  k.decode[static_cast<int>(BlockFormat::kQ4_0)] = &decode_q4_0;
+  k.decode[static_cast<int>(BlockFormat::kQ4_1)] = &decode_q4_1;
+  k.decode[static_cast<int>(BlockFormat::kQ8_0)] = &decode_q8_0;
+  k.decode[static_cast<int>(BlockFormat::kNf4)] = &decode_nf4;
   k.store = &store_tile<C::kF32>;
   k.round_values = &round_values<C::kF32>;
   k.dropout = &dropout_tile;

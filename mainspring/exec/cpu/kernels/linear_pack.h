@@ -17,7 +17,7 @@ MS_INLINE U8 row_words(const void* row, int64_t word, int64_t bytes) {
   const int64_t left = bytes - 4 * word;
   if (row == nullptr || left <= 0) return load_words(buffer);
   const char* p = static_cast<const char*>(row) + 4 * word;
-  if (left >= 32) return load_words(reinterpret_cast<const uint32_t*>(p));
+  if (left >= 32) return load_words(p);
   __builtin_memcpy(buffer, p, static_cast<size_t>(left));
   return load_words(buffer);
 }
@@ -173,7 +173,7 @@ void round_values(const float* x, int64_t count, bool through_bf16, void* y) {
   for (int64_t j = 0; j < count; j += 16) {
     const int n = clamp16(count - j);
     F16 t = row_floats<true>(x, j, n);
-    if (through_bf16) t = round_bf16(t);
+    if (through_bf16 && kF32) t = round_bf16(t);  // the store rounds to bf16 anyway
     store_element<kF32>(y, j, t, n);
   }
 }

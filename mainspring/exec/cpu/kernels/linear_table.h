@@ -84,6 +84,15 @@ struct DropoutTile {
   int64_t x_stride = 0;
 };
 
+/// Stored forms of weights in blocks of 32 (nf4: 64) values.
+enum class BlockFormat { kQ4_0, kQ4_1, kQ8_0, kNf4 };
+inline constexpr int kNumBlockFormats = 4;
+
+/// The values of n / block whole blocks, before any rounding; `index` is the first block's number
+/// in its tensor, `aux` NF4's offset and scales of scales.
+using DecodeFn = void (*)(const uint8_t* block, int64_t index, int64_t n, const float* aux,
+                          float* out);
+
 /// The kernels of one path for one compute dtype.
 struct LinearKernels {
   int tile_rows = 0;      // most rows of a tile
@@ -106,6 +115,7 @@ struct LinearKernels {
   void (*pack_a_tokens)(const PackTokens&) = nullptr;
   void (*pack_b_tokens)(const PackTokens&) = nullptr;
 
+  DecodeFn decode[kNumBlockFormats] = {};
   void (*store)(const StoreTile&) = nullptr;
   /// n floats to the compute dtype, first through bf16 if asked.
   void (*round_values)(const float* x, int64_t n, bool through_bf16, void* y) = nullptr;

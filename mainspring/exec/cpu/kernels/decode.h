@@ -1,0 +1,95 @@
+// Values of quantised blocks: plain loops that each path's compiler turns into its own vectors.
+// Multiplication and addition stay apart (-ffp-contract=off), so all paths give the same bits.
+// Included by a path's unit after simd.h.
+#pragma once
+
+#include "mainspring/base/f16.h"
+#include "mainspring/exec/cpu/kernels/linear_table.h"
+
+namespace mainspring::cpu::MS_ISA_NAMESPACE {
+namespace {
+
+// The 16 levels of NormalFloat4: Dettmers et al. 2023, arXiv:2305.14314, appendix E.
+constexpr float kNormalFloat4[16] = {
+    -1.0f,
+    -0.6961928009986877f,
+    -0.5250730514526367f,
+    -0.39491748809814453f,
+    -0.28444138169288635f,
+    -0.18477343022823334f,
+    -0.09105003625154495f,
+    0.0f,
+    0.07958029955625534f,
+    0.16093020141124725f,
+    0.24611230194568634f,
+    0.33791524171829224f,
+    0.44070982933044434f,
+    0.5626170039176941f,
+    0.7229568362236023f,
+    1.0f,
+};
+
+MS_INLINE float read_f16(const uint8_t* p) {
+  uint16_t bits;
+  __builtin_memcpy(&bits, p, 2);
+  return f16_to_f32(bits);
+}
+
+// GGUF keeps the low nibbles of a block's 16 bytes as values 0-15 and the high ones as 16-31.
+MS_INLINE void block_q4_0(const uint8_t* __restrict block, float* __restrict out) {
+  const float scale = read_f16(block);
+  for (int j = 0; j < 16; ++j) {
+    const int byte = block[2 + j];
+    out[j] = static_cast<float>((byte & 15) - 8) * scale;
+    out[16 + j] = static_cast<float>((byte >> 4) - 8) * scale;
+  }
+}
+
+MS_INLINE void block_q4_1(const uint8_t* __restrict block, float* __restrict out) {
+  const float scale = read_f16(block);
+  const float minimum = read_f16(block + 2);
+  for (int j = 0; j < 16; ++j) {
+    const int byte = block[4 + j];
+    out[j] = static_cast<float>(byte & 15) * scale + minimum;
+    out[16 + j] = static_cast<float>(byte >> 4) * scale + minimum;
+  }
+}
+
+MS_INLINE void block_q8_0(const uint8_t* __restrict block, float* __restrict out) {
+  const float scale = read_f16(block);
+  for (int j = 0; j < 32; ++j) {
+    out[j] = static_cast<float>(static_cast<int8_t>(block[2 + j])) * scale;
+  }
+}
+
+// 32 bytes of codes, the first value of a byte in its high half, then the code of the block's
+// scale.
+MS_INLINE void block_nf4(const uint8_t* __restrict block, int64_t block_index, const float* aux,
+                         float* __restrict out) {
+  const float code = static_cast<float>(block[32]);
+  const float scale = code / 255.0f * aux[1 + block_index / 256] + aux[0];
+  for (int j = 0; j < 32; ++j) {
+    out[2 * j] = kNormalFloat4[block[j] >> 4] * scale;
+    out[2 * j + 1] = kNormalFloat4[block[j] & 15] * scale;
+  }
+}
+
+inline void decode_q4_0(const uint8_t* block, int64_t, int64_t n, const float*, float* out) {
+  for (int64_t i = 0; i < n; i += 32, block += 18, out += 32) block_q4_0(block, out);
+}
+
+inline void decode_q4_1(const uint8_t* block, int64_t, int64_t n, const float*, float* out) {
+  for (int64_t i = 0; i < n; i += 32, block += 20, out += 32) block_q4_1(block, out);
+}
+
+inline void decode_q8_0(const uint8_t* block, int64_t, int64_t n, const float*, float* out) {
+  for (int64_t i = 0; i < n; i += 32, block += 34, out += 32) block_q8_0(block, out);
+}
+
+inline void decode_nf4(const uint8_t* block, int64_t index, int64_t n, const float* aux,
+                       float* out) {
+  for (int64_t i = 0; i < n; i += 64, block += 33, out += 64) block_nf4(block, index++, aux, out);
+}
+
+}  // namespace
+}  // namespace mainspring::cpu::MS_ISA_NAMESPACE
