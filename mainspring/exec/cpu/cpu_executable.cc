@@ -82,12 +82,13 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
   state_.context = context;
   state_.context.compute = graph_.compute();
   StepBuilder builder(graph_, state_.context, capacity_, options.transient_packs);
-  for (const Node& node : graph_.nodes()) {
+  for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+    const Node& node = graph_.nodes()[n];
     if (op_info(node.op).is_source) {
       sources_[std::get<SourceAttrs>(node.attrs).name] = node.outputs[0];
       continue;
     }
-    MS_ASSIGN_OR_RETURN(Step step, builder.make(node));
+    MS_ASSIGN_OR_RETURN(Step step, builder.make(node, static_cast<int32_t>(n)));
     steps_.push_back(std::move(step));
     report_.steps.push_back({.text = node_text(graph_, node),
                              .kernel = std::string(op_info(node.op).name),
@@ -97,6 +98,7 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
   }
   needs_ = builder.needs();
   mark_pairs(needs_);
+  kept_ = builder.kept();
   for (const LayoutNeed& need : needs_) {
     if (need.transient) continue;
     const auto& dims = graph_.type(need.param).shape.dims;
@@ -107,6 +109,7 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
   state_.values.assign(at(graph_.num_values()), nullptr);
   state_.buffers.assign(at(graph_.num_values()), nullptr);
   state_.layouts.assign(needs_.size(), nullptr);
+  state_.kept.assign(kept_.size(), nullptr);
   state_.needs = &needs_;
   plan_values();
   scratch_offset_ = report_.arena_bytes;
@@ -146,8 +149,11 @@ void CpuExecutable::plan_values() {
     if (life_of[at(output.value)] < 0) continue;
     lives[static_cast<size_t>(life_of[at(output.value)])].last = static_cast<int32_t>(nodes.size());
   }
+  for (const KeptMemory& kept : kept_) lives.push_back({kept.bytes, kept.first, kept.last});
   const ArenaPlan plan = plan_arena(lives);
   for (size_t i = 0; i < owners.size(); ++i) offsets_[at(owners[i])] = plan.offsets[i];
+  kept_offsets_.assign(plan.offsets.begin() + static_cast<std::ptrdiff_t>(owners.size()),
+                       plan.offsets.end());
   report_.arena_bytes = plan.total_bytes;
 }
 
@@ -178,6 +184,9 @@ void CpuExecutable::resolve_arena() {
       state_.values[value] = state_.values[at(alias_of_[value])];
       state_.buffers[value] = state_.buffers[at(alias_of_[value])];
     }
+  }
+  for (size_t i = 0; i < kept_offsets_.size(); ++i) {
+    state_.kept[i] = arena_->data() + kept_offsets_[i];
   }
   state_.scratch = arena_->data() + scratch_offset_;
   state_.transient = arena_->data() + transient_offset_;

@@ -54,7 +54,9 @@ class CpuExecutable final : public Executable {
   uint64_t generation_ = 0;
   std::vector<Step> steps_;
   std::vector<LayoutNeed> needs_;
-  std::vector<int64_t> offsets_;   // by value; -1: bound or aliased
+  std::vector<int64_t> offsets_;  // by value; -1: bound or aliased
+  std::vector<KeptMemory> kept_;
+  std::vector<int64_t> kept_offsets_;
   std::vector<ValueId> alias_of_;  // by value; kNoValue: none
   std::map<std::string, ValueId, std::less<>> sources_;
   int64_t scratch_offset_ = 0;

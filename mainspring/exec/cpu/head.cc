@@ -1,7 +1,8 @@
-// The head: log-probabilities of the targets and their gradient, never holding [picked, v].
+// The head: log-probabilities of the targets and their gradient, in bounded memory.
 //
-// Forward takes the picks in batches and keeps one batch of logits. The gradient takes the
-// vocabulary in slices and keeps one slice of logits and of their gradients for all picks, so that
+// Forward takes the picks in batches and has one batch of logits at a time, beside those it was
+// given room to keep. The gradient takes the vocabulary in slices and has one slice of the logits
+// that were not kept and of all logits' gradients, so that
 // a slice of dW is one fold over the picks in order (rule 9 as the linear's weight gradient has
 // it), and dx continues its fold from slice to slice: slices end at the borders of rule 5's chunks,
 // whose sums wait for the tree.
@@ -24,6 +25,8 @@ constexpr int64_t kBatchPicks = 128;
 /// Logits of a gradient slice (all picks): about this many fit a cache shared by the threads.
 constexpr int64_t kSliceLogits = int64_t{2} << 20;
 constexpr int kTreeLevels = 3;  // 8 chunks
+
+constexpr int64_t kKeptBytes = int64_t{256} << 20;
 
 int64_t align_bytes(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 
@@ -73,6 +76,12 @@ size_t forward_bytes(const Context& context, int64_t picked, int64_t d, int64_t 
          linear_forward_scratch_bytes(context, rows, d);
 }
 
+/// Picks whose logits the forward keeps: all, or whole batches.
+int64_t num_kept(const Head& head) {
+  if (head.kept_logits == nullptr) return 0;
+  return head.picked <= head.kept_picks ? head.picked : head.kept_picks / kBatchPicks * kBatchPicks;
+}
+
 /// A slice [begin, end) of the vocabulary inside one chunk.
 struct Slice {
   int64_t begin = 0;
@@ -113,6 +122,7 @@ class HeadGrad {
         d_logprob_(d_logprob),
         dw_acc_(dw_acc),
         pick_segments_(pick_segments),
+        kept_(num_kept(head)),
         scratch_(context, head.picked, head.d, head.weight.out, scratch) {}
 
   void run(void* dx) {
@@ -135,20 +145,8 @@ class HeadGrad {
 
  private:
   void run_slice(const Slice& slice) {
-    const LinearKernels& kernels = linear_kernels(context_);
     const int64_t width = slice.end - slice.begin;
-    const int64_t first_panel = slice.begin / kernels.panel_columns;
-    const int64_t first_column = first_panel * kernels.panel_columns;
-    LinearOutput logits;
-    logits.weight = head_.weight;
-    logits.weight.out = slice.end - first_column;
-    logits.weight.forward = static_cast<const char*>(head_.weight.forward) +
-                            first_panel * panel_bytes(kernels, head_.d);
-    logits.y = scratch_.logits;
-    logits.y_f32 = true;
-    linear_forward(context_, head_.picked, head_.d, head_.x, {&logits, 1}, nullptr,
-                   scratch_.linear);
-    const int64_t stride = logits.weight.out;
+    const Rows computed = compute_logits(slice);
     parallel_pieces(*context_.pool, head_.picked, 4, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         void* y = value_at(context_, scratch_.dlogits, i * width);
@@ -156,9 +154,10 @@ class HeadGrad {
           std::memset(y, 0, static_cast<size_t>(width * value_bytes(context_)));
           continue;
         }
-        rows_of(context_).logit_grad(width,
-                                     scratch_.logits + i * stride + (slice.begin - first_column),
-                                     lse_[i], d_logprob_[i], head_.targets[i] - slice.begin, y);
+        const float* logits = i < kept_ ? head_.kept_logits + i * head_.weight.out + slice.begin
+                                        : computed.first + (i - kept_) * computed.stride;
+        rows_of(context_).logit_grad(width, logits, lse_[i], d_logprob_[i],
+                                     head_.targets[i] - slice.begin, y);
       }
     });
     fold_input_grad(slice);
@@ -170,6 +169,30 @@ class HeadGrad {
     grad.in = head_.d;
     grad.acc = dw_acc_ + slice.begin * head_.d;
     linear_weight_grad(context_, head_.picked, grad, pick_segments_, scratch_.linear);
+  }
+
+  struct Rows {
+    const float* first = nullptr;
+    int64_t stride = 0;
+  };
+
+  /// A slice of the logits of the picks that were not kept.
+  Rows compute_logits(const Slice& slice) {
+    if (kept_ == head_.picked) return {};
+    const LinearKernels& kernels = linear_kernels(context_);
+    const int64_t first_panel = slice.begin / kernels.panel_columns;
+    const int64_t first_column = first_panel * kernels.panel_columns;
+    LinearOutput logits;
+    logits.weight = head_.weight;
+    logits.weight.out = slice.end - first_column;
+    logits.weight.forward = static_cast<const char*>(head_.weight.forward) +
+                            first_panel * panel_bytes(kernels, head_.d);
+    logits.y = scratch_.logits;
+    logits.y_f32 = true;
+    linear_forward(context_, head_.picked - kept_, head_.d,
+                   value_at(context_, head_.x, kept_ * head_.d), {&logits, 1}, nullptr,
+                   scratch_.linear);
+    return {scratch_.logits + (slice.begin - first_column), logits.weight.out};
   }
 
   void fold_input_grad(const Slice& slice) {
@@ -226,6 +249,7 @@ class HeadGrad {
   const float* d_logprob_;
   float* dw_acc_;
   const RowTable& pick_segments_;
+  int64_t kept_;
   GradScratch scratch_;
 };
 
@@ -236,14 +260,20 @@ size_t head_scratch_bytes(const Context& context, int64_t picked, int64_t d, int
   return std::max(grad.bytes, forward_bytes(context, picked, d, vocabulary));
 }
 
+int64_t head_kept_picks(int64_t picked, int64_t vocabulary) {
+  return std::min(picked, kKeptBytes / 4 / vocabulary / kBatchPicks * kBatchPicks);
+}
+
 void head_logprob_forward(const Context& context, const Head& head, float* logprob, float* lse,
                           void* scratch) {
   const int64_t vocabulary = head.weight.out;
-  auto* logits = static_cast<float*>(scratch);
+  const int64_t kept = num_kept(head);
   const int64_t rows = std::min(head.picked, kBatchPicks);
   void* linear_scratch = static_cast<char*>(scratch) + align_bytes(rows * vocabulary * 4);
   for (int64_t first = 0; first < head.picked; first += kBatchPicks) {
     const int64_t count = std::min(kBatchPicks, head.picked - first);
+    float* logits =
+        first < kept ? head.kept_logits + first * vocabulary : static_cast<float*>(scratch);
     LinearOutput output;
     output.weight = head.weight;
     output.y = logits;

@@ -69,11 +69,19 @@ struct Packs {
   }
 };
 
-Outputs run(Isa isa, int threads, const Case& c) {
+Outputs run(Isa isa, int threads, const Case& c, int64_t kept_picks = 0) {
   ThreadPool pool(threads);
   const Context context = make_context(isa, pool, c.dtype);
   const Packs packs(context, c);
-  const Head head{c.picked(), c.d, packs.weight, c.x.data(), c.targets.data(), c.picks.data()};
+  std::vector<float> kept(static_cast<size_t>(kept_picks * c.vocabulary));
+  const Head head{c.picked(),
+                  c.d,
+                  packs.weight,
+                  c.x.data(),
+                  c.targets.data(),
+                  c.picks.data(),
+                  kept_picks > 0 ? kept.data() : nullptr,
+                  kept_picks};
   std::vector<char> scratch =
       scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary));
   const auto n = static_cast<size_t>(c.picked());
@@ -201,6 +209,19 @@ TEST(HeadTest, ALargeVocabularyInManySlicesEqualsItsParts) {
   const Isa isa = test_paths().back();
   const Outputs fused = run(isa, 2, c);
   EXPECT_EQ(from_parts(isa, c), fused);
+}
+
+TEST(HeadTest, KeptLogitsChangeNoBit) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    const Case c(dtype, 24, 1000, {140, 77, 64});
+    for (const Isa isa : test_paths()) {
+      const Outputs computed_again = run(isa, 2, c);
+      EXPECT_EQ(run(isa, 2, c, c.picked()), computed_again) << "all kept";
+      EXPECT_EQ(run(isa, 2, c, 256), computed_again) << "two batches kept";
+      EXPECT_EQ(run(isa, 1, c, 130), computed_again) << "one batch kept";
+      EXPECT_EQ(run(isa, 1, c, 100), computed_again) << "not even a batch kept";
+    }
+  }
 }
 
 TEST(HeadTest, MoreThan2048PicksOfOneSequenceFoldInSegments) {

@@ -270,17 +270,22 @@ struct Head {
   const void* x = nullptr;
   const int32_t* targets = nullptr;  // (picked)
   const int32_t* picks = nullptr;    // (picked): RowTable::picked, to know the zero rows
+  /// Room for the logits (kept_picks, v) of the first picks, which the forward leaves to the
+  /// gradient; without, or beyond, the gradient computes them again. The same bits either way.
+  float* kept_logits = nullptr;
+  int64_t kept_picks = 0;
 };
 void head_logprob_forward(const Context& context, const Head& head, float* logprob, float* lse,
                           void* scratch);
-/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - exp(logit - lse))) with
-/// logits recomputed; dx (picked, d) by rule 5; dw_acc (v, d) f32 (null: frozen) folded over picks
-/// in order. `pick_segments`: the table whose segments index picks instead of rows (sequences in
-/// order).
+/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - exp(logit - lse))); dx
+/// (picked, d) by rule 5; dw_acc (v, d) f32 (null: frozen) folded over picks in order.
+/// `pick_segments`: the table whose segments index picks instead of rows (sequences in order).
 void head_logprob_grad(const Context& context, const Head& head, const float* lse,
                        const float* d_logprob, void* dx, float* dw_acc,
                        const RowTable& pick_segments, void* scratch);
 size_t head_scratch_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary);
+/// Picks whose logits are worth keeping: those that fit into 256 MiB.
+int64_t head_kept_picks(int64_t picked, int64_t vocabulary);
 
 // ---- rows of logits, for the sampler (rules 14, 19)
 // --------------------------------------------------

@@ -299,8 +299,23 @@ size_t StepBuilder::need(ValueId param, Layout layout) {
   return needs_.size() - 1;
 }
 
-Result<Step> StepBuilder::make(const Node& node) {
+size_t StepBuilder::keep(ValueId key, int64_t bytes) {
+  kept_.push_back({key, bytes, index_, index_});
+  return kept_.size() - 1;
+}
+
+std::optional<size_t> StepBuilder::find_kept(ValueId key) {
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    if (kept_[i].key != key) continue;
+    kept_[i].last = index_;
+    return i;
+  }
+  return std::nullopt;
+}
+
+Result<Step> StepBuilder::make(const Node& node, int32_t index) {
   step_transient_ = 0;
+  index_ = index;
   Step step;
   switch (node.op) {
     case OpKind::kLinear:

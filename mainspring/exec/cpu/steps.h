@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "mainspring/exec/cpu/cpu_buffer.h"
@@ -23,6 +24,14 @@ struct LayoutNeed {
   bool paired = false;  // kept, and the other layout of the same matrix is kept too
 };
 
+/// Memory that one step leaves for a later one, beside the values of the graph.
+struct KeptMemory {
+  ValueId key = kNoValue;  // the value it goes with
+  int64_t bytes = 0;
+  int32_t first = 0;  // node that fills it
+  int32_t last = 0;   // last node that reads it
+};
+
 /// What a run hands to its steps.
 struct RunState {
   Context context;  // compute = the graph's
@@ -33,6 +42,7 @@ struct RunState {
   std::vector<void*> values;         // by ValueId
   std::vector<CpuBuffer*> buffers;   // by ValueId; null for arena values
   std::vector<const void*> layouts;  // by need; null if transient
+  std::vector<void*> kept;           // by index into StepBuilder::kept()
   std::byte* scratch = nullptr;
   std::byte* transient = nullptr;
   const std::vector<LayoutNeed>* needs = nullptr;
@@ -53,9 +63,11 @@ class StepBuilder {
   StepBuilder(const Graph& graph, const Context& context, RowCounts capacity, bool transient_packs)
       : graph_(graph), context_(context), capacity_(capacity), transient_packs_(transient_packs) {}
 
+  /// Makes the step of the next node of the graph (every node that is no source, in order).
   /// Errors: unimplemented naming an op without a kernel.
-  Result<Step> make(const Node& node);
+  Result<Step> make(const Node& node, int32_t index);
 
+  const std::vector<KeptMemory>& kept() const { return kept_; }
   const std::vector<LayoutNeed>& needs() const { return needs_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
   int64_t transient_bytes() const { return transient_bytes_; }
@@ -68,6 +80,11 @@ class StepBuilder {
   int64_t dim(ValueId value, size_t axis) const { return type(value).shape.dims[axis]; }
   /// Declares that the step being made reads a layout; returns the need's index.
   size_t need(ValueId param, Layout layout);
+  /// Declares that the step being made leaves `bytes` for a later one that finds them by `key`;
+  /// returns their index into RunState::kept.
+  size_t keep(ValueId key, int64_t bytes);
+  /// The index of what an earlier step keeps under `key`, from now on until the step being made.
+  std::optional<size_t> find_kept(ValueId key);
   void want_scratch(size_t bytes) {
     scratch_bytes_ = std::max(scratch_bytes_, static_cast<int64_t>(bytes));
   }
@@ -78,6 +95,8 @@ class StepBuilder {
   RowCounts capacity_;
   bool transient_packs_;
   std::vector<LayoutNeed> needs_;
+  std::vector<KeptMemory> kept_;
+  int32_t index_ = 0;  // of the node whose step is being made
   int64_t scratch_bytes_ = 0;
   int64_t transient_bytes_ = 0;
   int64_t step_transient_ = 0;

@@ -1,4 +1,6 @@
 // Steps of the linear family: several weights over one input, adapters, gradients, the head.
+#include <algorithm>
+
 #include "mainspring/exec/cpu/steps.h"
 
 namespace mainspring::cpu {
@@ -196,18 +198,48 @@ Step make_lora_up_grad_step(StepBuilder& b, const Node& node) {
   };
 }
 
+namespace {
+
+/// Memory for logits between the head and its gradient; pointers come at run time.
+struct KeptLogits {
+  size_t index = 0;
+  int64_t picks = 0;  // 0: none
+
+  void into(Head& head, const RunState& run) const {
+    if (picks == 0) return;
+    head.kept_logits = static_cast<float*>(run.kept[index]);
+    head.kept_picks = picks;
+  }
+};
+
+/// True if a gradient of the head whose log-sum-exp is `lse` is in the graph.
+bool has_head_grad(const Graph& graph, ValueId lse) {
+  const auto& nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return node.op == OpKind::kHeadLogprobGrad && node.inputs[3] == lse;
+  });
+}
+
+}  // namespace
+
 Step make_head_step(StepBuilder& b, const Node& node) {
   const int64_t d = b.dim(node.inputs[0], 1);
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
   const size_t need = b.need(node.inputs[1], Layout::kForward);
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary));
-  return [in = node.inputs, out = node.outputs, d, vocabulary, need](RunState& run) {
-    const Head head{.picked = run.counts.picked,
-                    .d = d,
-                    .weight = {vocabulary, d, run.layout(need), nullptr},
-                    .x = run.at(in[0]),
-                    .targets = run.at<int32_t>(in[2]),
-                    .picks = run.table->picked.data()};
+  KeptLogits kept;
+  if (has_head_grad(b.graph(), node.outputs[1])) {
+    kept.picks = head_kept_picks(b.capacity().picked, vocabulary);
+    if (kept.picks > 0) kept.index = b.keep(node.outputs[1], kept.picks * vocabulary * 4);
+  }
+  return [in = node.inputs, out = node.outputs, d, vocabulary, need, kept](RunState& run) {
+    Head head{.picked = run.counts.picked,
+              .d = d,
+              .weight = {vocabulary, d, run.layout(need), nullptr},
+              .x = run.at(in[0]),
+              .targets = run.at<int32_t>(in[2]),
+              .picks = run.table->picked.data()};
+    kept.into(head, run);
     head_logprob_forward(run.context, head, run.at<float>(out[0]), run.at<float>(out[1]),
                          run.scratch);
   };
@@ -219,13 +251,19 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
   const size_t forward = b.need(node.inputs[1], Layout::kForward);
   const size_t input_grad = b.need(node.inputs[1], Layout::kInputGrad);
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary));
-  return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad](RunState& run) {
-    const Head head{.picked = run.counts.picked,
-                    .d = d,
-                    .weight = {vocabulary, d, run.layout(forward), run.layout(input_grad)},
-                    .x = run.at(in[0]),
-                    .targets = run.at<int32_t>(in[2]),
-                    .picks = run.table->picked.data()};
+  KeptLogits kept;
+  if (const auto index = b.find_kept(node.inputs[3])) {
+    kept = {*index, head_kept_picks(b.capacity().picked, vocabulary)};
+  }
+  return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad,
+          kept](RunState& run) {
+    Head head{.picked = run.counts.picked,
+              .d = d,
+              .weight = {vocabulary, d, run.layout(forward), run.layout(input_grad)},
+              .x = run.at(in[0]),
+              .targets = run.at<int32_t>(in[2]),
+              .picks = run.table->picked.data()};
+    kept.into(head, run);
     float* acc = in.size() > 5 ? run.at<float>(in[5]) : nullptr;
     head_logprob_grad(run.context, head, run.at<float>(in[3]), run.at<float>(in[4]), run.at(out[0]),
                       acc, *run.pick_table, run.scratch);
