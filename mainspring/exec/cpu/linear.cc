@@ -9,33 +9,97 @@
 namespace mainspring::cpu {
 namespace {
 
-/// Adds an adapter's product to the rows of its slot: u (rows, rank) times panels of b.
+/// An adapter's part in a product: u (rows, rank) times panels of b, on the rows of its slot.
 struct AdapterPart {
   int32_t slot = 0;
   int64_t rank = 0;
   const void* u = nullptr;
   const void* b = nullptr;
 };
+AdapterPart part_of(const LoraUp& up) { return {up.slot, up.rank, up.u, up.b.forward}; }
+AdapterPart part_of(const LoraInputGradTerm& down) {
+  return {down.slot, down.rank, down.du, down.a.input_grad};
+}
 
-/// Returns the mask of the tile's rows in the adapter's slot; if it is not empty, `product` is
-/// filled.
-uint32_t adapter_product(const LinearKernels& kernels, const AdapterPart& part,
-                         const GemmTile& tile, float* product) {
-  const uint32_t mask = tile.mask_of(part.slot);
-  if (mask == 0) return 0;
-  const void* rows[kMaxTileRows];
+/// The tile's rows of u: null outside the adapter's slot.
+void adapter_rows(const LinearKernels& kernels, const AdapterPart& part, const GemmTile& tile,
+                  uint32_t mask, const void** rows) {
   for (int r = 0; r < tile.rows; ++r) {
     const int64_t offset = (tile.row + r) * part.rank * kernels.element_bytes;
     rows[r] = (mask >> r) & 1u ? static_cast<const char*>(part.u) + offset : nullptr;
   }
+}
+
+int64_t packed_adapter_bytes(const LinearKernels& kernels, const AdapterPart& part) {
+  return tile_bytes(kernels, num_pairs(part.rank));
+}
+
+/// Packs the tile's rows of every adapter of an output that has any, one after another, and notes
+/// where; nothing if they need more room. Returns the bytes used.
+template <class Adapter>
+int64_t pack_adapters(const LinearKernels& kernels, std::span<const Adapter> adapters,
+                      size_t output, GemmTile& tile, char* packed, int64_t room) {
+  int64_t used = 0;
+  for (const Adapter& adapter : adapters) {
+    const AdapterPart part = part_of(adapter);
+    const uint32_t mask = tile.mask_of(part.slot);
+    if (mask == 0) continue;
+    const int64_t bytes = packed_adapter_bytes(kernels, part);
+    if (used + bytes > room) return 0;
+    const void* rows[kMaxTileRows];
+    adapter_rows(kernels, part, tile, mask, rows);
+    kernels.pack_a_rows(rows, tile.rows, part.rank, packed + used);
+    used += bytes;
+  }
+  if (used > 0) tile.extra[output] = packed;
+  return used;
+}
+
+/// Fills `product` for the tile's rows in the adapter's slot, whose mask is not 0. `packed` is the
+/// adapter's place in the tile's extra, or null.
+void adapter_product(const LinearKernels& kernels, const AdapterPart& part, const GemmTile& tile,
+                     uint32_t mask, const char* packed, float* product) {
   const int64_t bytes = panel_bytes(kernels, part.rank);
   const void* b = static_cast<const char*>(part.b) + tile.column / kernels.panel_columns * bytes;
+  if (packed != nullptr) {
+    fold_packed(kernels, packed, tile.rows, num_pairs(part.rank), b, bytes, tile.panels, product,
+                tile.c_stride);
+    return;
+  }
+  const void* rows[kMaxTileRows];
+  adapter_rows(kernels, part, tile, mask, rows);
   fold_rows(kernels, rows, tile.rows, part.rank, b, bytes, tile.panels, product, tile.c_stride);
-  return mask;
+}
+
+/// Computes the product of every adapter of the tile's output that has rows in the tile, in order,
+/// and hands it to `use` with the mask of those rows.
+template <class Adapter, class Use>
+void for_each_product(const LinearKernels& kernels, std::span<const Adapter> adapters,
+                      const GemmTile& tile, const Use& use) {
+  alignas(64) float product[kMaxTileFloats];
+  const char* packed = tile.extra[static_cast<size_t>(tile.output)];
+  for (const Adapter& adapter : adapters) {
+    const AdapterPart part = part_of(adapter);
+    const uint32_t mask = tile.mask_of(part.slot);
+    if (mask == 0) continue;
+    adapter_product(kernels, part, tile, mask, packed, product);
+    if (packed != nullptr) packed += packed_adapter_bytes(kernels, part);
+    use(adapter, mask, product);
+    kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c, tile.c_stride);
+  }
 }
 
 struct ForwardHooks : GemmHooks {
   std::span<const LinearOutput> outputs;
+
+  int64_t pack_extra(const LinearKernels& kernels, GemmTile& tile, char* packed,
+                     int64_t room) const {
+    int64_t used = 0;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      used += pack_adapters(kernels, outputs[o].adapters, o, tile, packed + used, room - used);
+    }
+    return used;
+  }
 
   void finish(const LinearKernels& kernels, const GemmTile& tile) const {
     const LinearOutput& out = outputs[static_cast<size_t>(tile.output)];
@@ -43,18 +107,11 @@ struct ForwardHooks : GemmHooks {
     if (out.bias != nullptr) {
       bias = static_cast<const char*>(out.bias) + tile.column * kernels.element_bytes;
     }
-    alignas(64) float product[kMaxTileFloats];
-    for (const LoraUp& adapter : out.adapters) {
-      const uint32_t mask = adapter_product(
-          kernels, {adapter.slot, adapter.rank, adapter.u, adapter.b.forward}, tile, product);
-      if (mask == 0) continue;
-      if (bias != nullptr) {
-        kernels.add_bias(bias, tile.rows, tile.columns, tile.c, tile.c_stride);
-        bias = nullptr;
-      }
-      kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c,
-                       tile.c_stride);
-    }
+    for_each_product(kernels, out.adapters, tile, [&](const LoraUp&, uint32_t, float*) {
+      if (bias == nullptr) return;  // it comes before the adapters
+      kernels.add_bias(bias, tile.rows, tile.columns, tile.c, tile.c_stride);
+      bias = nullptr;
+    });
     StoreTile store;
     store.tile = tile.c;
     store.tile_stride = tile.c_stride;
@@ -79,22 +136,25 @@ struct InputGradHooks : GemmHooks {
   int64_t in = 0;
   void* dx = nullptr;
 
-  void finish(const LinearKernels& kernels, const GemmTile& tile) const {
-    alignas(64) float product[kMaxTileFloats];
-    for (const LoraInputGradTerm& adapter : adapters) {
-      const uint32_t mask = adapter_product(
-          kernels, {adapter.slot, adapter.rank, adapter.du, adapter.a.input_grad}, tile, product);
-      if (mask == 0) continue;
-      if (adapter.dropout > 0.0f) {
-        DropoutRows rows(adapter.dropout_key, adapter.dropout);
-        for (int r = 0; r < tile.rows; ++r) {
-          (mask >> r) & 1u ? rows.add(segment_of(*table, tile.row + r), tile.row + r) : rows.skip();
-        }
-        rows.apply(kernels, tile.column, tile.columns, product, tile.c_stride);
-      }
-      kernels.add_tile(product, tile.c_stride, tile.rows, tile.columns, mask, tile.c,
-                       tile.c_stride);
+  int64_t pack_extra(const LinearKernels& kernels, GemmTile& tile, char* packed,
+                     int64_t room) const {
+    return pack_adapters(kernels, adapters, 0, tile, packed, room);
+  }
+
+  void drop(const LinearKernels& kernels, const LoraInputGradTerm& adapter, const GemmTile& tile,
+            uint32_t mask, float* product) const {
+    DropoutRows rows(adapter.dropout_key, adapter.dropout);
+    for (int r = 0; r < tile.rows; ++r) {
+      (mask >> r) & 1u ? rows.add(segment_of(*table, tile.row + r), tile.row + r) : rows.skip();
     }
+    rows.apply(kernels, tile.column, tile.columns, product, tile.c_stride);
+  }
+
+  void finish(const LinearKernels& kernels, const GemmTile& tile) const {
+    for_each_product(kernels, adapters, tile,
+                     [&](const LoraInputGradTerm& adapter, uint32_t mask, float* product) {
+                       if (adapter.dropout > 0.0f) drop(kernels, adapter, tile, mask, product);
+                     });
     StoreTile store;
     store.tile = tile.c;
     store.tile_stride = tile.c_stride;

@@ -32,19 +32,10 @@ void fold_rows(const LinearKernels& kernels, const void* const* rows, int num_ro
                         : static_cast<const char*>(rows[r]) + done * kernels.element_bytes;
     }
     kernels.pack_a_rows(pointers, num_rows, piece, packed);
-    TileTerm term;
-    term.a = packed;
-    term.b = static_cast<const char*>(b) + done / 2 * kernels.b_pair_bytes * kernels.panel_columns;
-    term.panel_bytes = b_panel_bytes;
-    term.pairs = num_pairs(piece);
-    term.chunk_pairs = term.pairs;
-    TileArgs args;
-    args.terms = &term;
-    args.num_terms = 1;
-    args.load_c = done > 0;
-    args.c = c;
-    args.c_stride = c_stride;
-    kernels.tile[num_rows - 1][panels - 1](args);
+    fold_packed(
+        kernels, packed, num_rows, num_pairs(piece),
+        static_cast<const char*>(b) + done / 2 * kernels.b_pair_bytes * kernels.panel_columns,
+        b_panel_bytes, panels, c, c_stride, done > 0);
   }
 }
 

@@ -80,15 +80,20 @@ struct GemmTile {
   int64_t columns = 0;  // without the panel's padding
   int panels = 1;
   const int32_t* slots = nullptr;  // per row of the tile: adapter slot, -1, or kPaddingSlot
+  bool one_slot = false;           // all rows have slots[0]
+  std::array<const char*, kMaxGemmOutputs>
+      extra{};  // packed by the hooks beside the terms, or null
   float* c = nullptr;
   int64_t c_stride = 0;
 
+  uint32_t all_rows() const { return (1u << rows) - 1u; }
   uint32_t mask_of(int32_t slot) const {
+    if (one_slot) return slots[0] == slot ? all_rows() : 0u;
     uint32_t mask = 0;
     for (int r = 0; r < rows; ++r) mask |= static_cast<uint32_t>(slots[r] == slot) << r;
     return mask;
   }
-  uint32_t live_mask() const { return ((1u << rows) - 1u) & ~mask_of(kPaddingSlot); }
+  uint32_t live_mask() const { return all_rows() & ~mask_of(kPaddingSlot); }
 };
 
 /// How rows are cut.
@@ -103,6 +108,9 @@ struct GemmPlan {
 };
 
 inline constexpr int64_t kMaxBlockRows = 192;
+inline constexpr int64_t kMaxBlockTiles = 48;  // of 4 rows or more
+/// Room on the stack for what the hooks pack beside the terms of a block.
+inline constexpr int64_t kExtraBytes = 64 << 10;
 
 /// Most tiles of a block: packed, they fill half of a small second-level cache. `pairs`: over all
 /// terms.
@@ -144,8 +152,26 @@ inline size_t gemm_scratch_bytes(const Context& context, int64_t rows, int64_t p
 /// segment.
 void row_slots(const RowTable* table, int64_t row, int64_t count, int32_t* slots);
 
-/// c (rows x panels) = fold over `k` elements of the rows (null: zeros) with panels of b, in one
-/// chunk, packing on the stack.
+/// c (rows x panels) = fold over the pairs of packed rows with panels of b, in one chunk.
+inline void fold_packed(const LinearKernels& kernels, const void* packed, int num_rows,
+                        int64_t pairs, const void* b, int64_t b_panel_bytes, int panels, float* c,
+                        int64_t c_stride, bool load_c = false) {
+  TileTerm term;
+  term.a = packed;
+  term.b = b;
+  term.panel_bytes = b_panel_bytes;
+  term.pairs = pairs;
+  term.chunk_pairs = pairs;
+  TileArgs args;
+  args.terms = &term;
+  args.num_terms = 1;
+  args.load_c = load_c;
+  args.c = c;
+  args.c_stride = c_stride;
+  kernels.tile[num_rows - 1][panels - 1](args);
+}
+
+/// The same over `k` elements of unpacked rows (null: zeros), packing on the stack.
 void fold_rows(const LinearKernels& kernels, const void* const* rows, int num_rows, int64_t k,
                const void* b, int64_t b_panel_bytes, int panels, float* c, int64_t c_stride);
 
@@ -154,6 +180,9 @@ struct GemmHooks {
   bool skip(const GemmTile&) const { return false; }
   /// Fills tile.c and returns true to fold on from it (one chunk only).
   bool load(const GemmTile&) const { return false; }
+  /// Packs what else the tile's rows need and notes it in tile.extra, if it fits into `room` bytes
+  /// (finish packs for itself otherwise); returns the bytes used.
+  int64_t pack_extra(const LinearKernels&, GemmTile&, char*, int64_t /*room*/) const { return 0; }
   /// Packs rows [row, row + rows) of a term.
   void pack(const LinearKernels& kernels, const GemmTerm& term, const GemmTile& tile,
             void* packed) const {
@@ -195,29 +224,39 @@ class GemmRun {
   }
 
  private:
+  /// Rows packed together, and what is known of their tiles.
   struct Block {
-    int64_t tile_begin = 0;
-    int64_t tile_end = 0;
     char* packed = nullptr;
-    const int32_t* slots = nullptr;  // of the block's rows
+    int64_t num_tiles = 0;
+    int32_t slots[kMaxBlockRows];
+    GemmTile tiles[kMaxBlockTiles];
   };
 
-  GemmTile tile_at(const Block& block, int64_t tile) const {
-    GemmTile out;
-    out.row = plan_.tile_row(gemm_.rows, tile);
-    out.rows = static_cast<int>(plan_.tile_row(gemm_.rows, tile + 1) - out.row);
-    out.slots = block.slots + (out.row - plan_.tile_row(gemm_.rows, block.tile_begin));
-    return out;
+  void cut(Block& block, int64_t tile_begin, int64_t tile_end, char* packed) const {
+    MS_CHECK(tile_end - tile_begin <= kMaxBlockTiles, "too many tiles in a block");
+    block.packed = packed;
+    block.num_tiles = tile_end - tile_begin;
+    const int64_t first = plan_.tile_row(gemm_.rows, tile_begin);
+    row_slots(gemm_.table, first, plan_.tile_row(gemm_.rows, tile_end) - first, block.slots);
+    for (int64_t i = 0; i < block.num_tiles; ++i) {
+      GemmTile& tile = block.tiles[i];
+      tile = {};
+      tile.row = plan_.tile_row(gemm_.rows, tile_begin + i);
+      tile.rows = static_cast<int>(plan_.tile_row(gemm_.rows, tile_begin + i + 1) - tile.row);
+      tile.slots = block.slots + (tile.row - first);
+      tile.one_slot = std::all_of(tile.slots, tile.slots + tile.rows,
+                                  [&](int32_t slot) { return slot == tile.slots[0]; });
+    }
   }
 
   int64_t tile_stride() const { return term_offset_[gemm_.num_terms]; }
 
-  void pack(const Block& block, int64_t tile) const {
-    const GemmTile at = tile_at(block, tile);
-    if (hooks_.skip(at)) return;
-    char* packed = block.packed + (tile - block.tile_begin) * tile_stride();
+  void pack(const Block& block, int64_t i) const {
+    const GemmTile& tile = block.tiles[i];
+    if (hooks_.skip(tile)) return;
+    char* packed = block.packed + i * tile_stride();
     for (int t = 0; t < gemm_.num_terms; ++t) {
-      hooks_.pack(kernels_, gemm_.terms[t], at, packed + term_offset_[t]);
+      hooks_.pack(kernels_, gemm_.terms[t], tile, packed + term_offset_[t]);
     }
   }
 
@@ -234,8 +273,8 @@ class GemmRun {
       terms[t].panel_bytes = out.panel_bytes[t];
       terms[t].b = static_cast<const char*>(out.b[t]) + panel * out.panel_bytes[t];
     }
-    for (int64_t i = block.tile_begin; i < block.tile_end; ++i) {
-      GemmTile tile = tile_at(block, i);
+    for (int64_t i = 0; i < block.num_tiles; ++i) {
+      GemmTile tile = block.tiles[i];
       if (hooks_.skip(tile)) continue;
       tile.output = output;
       tile.column = panel * kernels_.panel_columns;
@@ -243,7 +282,7 @@ class GemmRun {
       tile.panels = panels;
       tile.c = c;
       tile.c_stride = panels * kernels_.panel_columns;
-      const char* packed = block.packed + (i - block.tile_begin) * tile_stride();
+      const char* packed = block.packed + i * tile_stride();
       for (int t = 0; t < gemm_.num_terms; ++t) terms[t].a = packed + term_offset_[t];
       TileArgs args;
       args.terms = terms.data();
@@ -258,9 +297,8 @@ class GemmRun {
   }
 
   void run_shared() {
-    int32_t slots[kMaxBlockRows];
-    row_slots(gemm_.table, 0, gemm_.rows, slots);
-    const Block block{0, plan_.tiles, align64(gemm_.scratch), slots};
+    Block block;
+    cut(block, 0, plan_.tiles, align64(gemm_.scratch));
     if (plan_.tiles <= 2) {
       for (int64_t i = 0; i < plan_.tiles; ++i) pack(block, i);
     } else {
@@ -285,14 +323,14 @@ class GemmRun {
       const int64_t b = task / plan_.column_splits;
       const int64_t split = task % plan_.column_splits;
       Block block;
-      block.tile_begin = plan_.tiles * b / plan_.blocks;
-      block.tile_end = plan_.tiles * (b + 1) / plan_.blocks;
-      block.packed = align64(gemm_.scratch) + thread * plan_.block_tiles * tile_stride();
-      int32_t slots[kMaxBlockRows];
-      const int64_t row = plan_.tile_row(gemm_.rows, block.tile_begin);
-      row_slots(gemm_.table, row, plan_.tile_row(gemm_.rows, block.tile_end) - row, slots);
-      block.slots = slots;
-      for (int64_t i = block.tile_begin; i < block.tile_end; ++i) pack(block, i);
+      cut(block, plan_.tiles * b / plan_.blocks, plan_.tiles * (b + 1) / plan_.blocks,
+          align64(gemm_.scratch) + thread * plan_.block_tiles * tile_stride());
+      alignas(64) char extra[kExtraBytes];
+      int64_t used = 0;
+      for (int64_t i = 0; i < block.num_tiles; ++i) {
+        pack(block, i);
+        used += hooks_.pack_extra(kernels_, block.tiles[i], extra + used, kExtraBytes - used);
+      }
       for (int o = 0; o < gemm_.num_outputs; ++o) {
         const int64_t panels = panels_of(o);
         const int64_t end = panels * (split + 1) / plan_.column_splits;
