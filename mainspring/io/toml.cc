@@ -1,6 +1,7 @@
 #include "mainspring/io/toml.h"
 
 #include <algorithm>
+#include <utility>
 
 // toml++ 3.3 asserts on some malformed keys, and with NDEBUG assumes that they cannot be: here they
 // throw.
@@ -77,11 +78,11 @@ Result<ConfigTable> convert_table(const toml::table& table, const std::string& s
   ConfigTable result;
   for (const auto& [key, node] : table) {
     MS_ASSIGN_OR_RETURN(ConfigValue value, convert(node, source));
-    result.emplace_back(std::string(key.str()), std::move(value));
+    result.push_back({std::string(key.str()), std::move(value)});
   }
   // toml++ sorts by name; a reader's messages should follow the file.
   std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.second.line, a.second.column) < std::pair(b.second.line, b.second.column);
+    return std::pair(a.value.line, a.value.column) < std::pair(b.value.line, b.value.column);
   });
   return result;
 }
@@ -143,7 +144,7 @@ Result<ConfigTable> parse_toml(std::string_view text, const std::string& source)
 ConfigValue parse_toml_value_or_string(std::string_view text, const std::string& source) {
   auto table = parse_toml("value = " + std::string(text), source);
   if (table.ok() && table->size() == 1) {
-    ConfigValue value = std::move((*table)[0].second);
+    ConfigValue value = std::move((*table)[0].value);
     value.line = 0;
     return value;
   }

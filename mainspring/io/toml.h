@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,9 +15,10 @@
 namespace mainspring {
 
 struct ConfigValue;
+struct ConfigEntry;
 using ConfigList = std::vector<ConfigValue>;
 /// Keys in the order of the file.
-using ConfigTable = std::vector<std::pair<std::string, ConfigValue>>;
+using ConfigTable = std::vector<ConfigEntry>;
 
 struct ConfigValue {
   std::variant<bool, int64_t, double, std::string, ConfigList, ConfigTable> value;
@@ -31,6 +31,11 @@ struct ConfigValue {
   std::string where() const;
   /// "a string", "an integer", ...
   std::string_view type_name() const;
+};
+
+struct ConfigEntry {
+  std::string key;
+  ConfigValue value;
 };
 
 /// The file's tables. Dates and times are refused.

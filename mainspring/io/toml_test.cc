@@ -10,10 +10,10 @@ namespace {
 TEST(Toml, KeepsThePlaceOfEveryValue) {
   const auto table = parse_toml("a = 1\n[b]\nc = \"x\"\n", "f.toml");
   ASSERT_TRUE(table.ok());
-  EXPECT_EQ((*table)[0].second.where(), "f.toml:1:5");
-  const auto& inner = std::get<ConfigTable>((*table)[1].second.value);
-  EXPECT_EQ(inner[0].second.where(), "f.toml:3:5");
-  EXPECT_EQ(std::get<std::string>(inner[0].second.value), "x");
+  EXPECT_EQ((*table)[0].value.where(), "f.toml:1:5");
+  const auto& inner = std::get<ConfigTable>((*table)[1].value.value);
+  EXPECT_EQ(inner[0].value.where(), "f.toml:3:5");
+  EXPECT_EQ(std::get<std::string>(inner[0].value.value), "x");
 }
 
 TEST(Toml, NamesTheLineOfASyntaxError) {

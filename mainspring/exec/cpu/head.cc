@@ -49,11 +49,12 @@ struct GradScratch {
   void* linear;
   size_t bytes;
 
+  /// `base` null: only counts.
   GradScratch(const Context& context, int64_t picked, int64_t d, int64_t vocabulary, void* base) {
-    char* p = static_cast<char*>(base);
+    int64_t used = 0;
     const auto take = [&](int64_t size) {
-      char* at = p;
-      p += align_bytes(size);
+      char* at = base == nullptr ? nullptr : static_cast<char*>(base) + used;
+      used += align_bytes(size);
       return at;
     };
     const int64_t columns = slice_columns(picked, vocabulary);
@@ -61,12 +62,12 @@ struct GradScratch {
     dlogits = take(picked * columns * value_bytes(context));
     dx = reinterpret_cast<float*>(take(picked * d * 4));
     for (float*& level : waiting) level = reinterpret_cast<float*>(take(picked * d * 4));
-    linear = p;
+    linear = take(0);
     const size_t products =
         std::max({linear_forward_scratch_bytes(context, picked, d),
                   gemm_scratch_bytes(context, picked, num_pairs(columns)),
                   linear_weight_grad_scratch_bytes(context, picked, columns, d)});
-    bytes = static_cast<size_t>(p - static_cast<char*>(base)) + products;
+    bytes = static_cast<size_t>(used) + products;
   }
 };
 
