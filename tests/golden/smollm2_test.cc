@@ -2,11 +2,15 @@
 // steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 
 #include "mainspring/engine/engine.h"
 #include "mainspring/models/decoder.h"
 #include "mainspring/models/model_text.h"
+#include "mainspring/sample/forward_model.h"
 #include "mainspring/sample/sampler.h"
 #include "mainspring/weights/dequantise.h"
 #include "tests/support/golden_files.h"
@@ -54,49 +58,97 @@ TEST(SmolLM2, GreedyContinuationsEqualTransformers) {
   }
 }
 
-// Our bf16 is no farther from our f32 than torch's bf16 is from torch's f32, in mean
-// |log-probability difference| and in the unbiased KL estimate k3 over the same 4,096 tokens.
+/// Logits (rows, v) of one sequence by the serving forward pass.
+class Logits {
+ public:
+  Logits(const LoadedModel& model, DType compute, int64_t rows)
+      : executor_(test::make_executor()), base_(borrow_parameters(*executor_, model.weights)) {
+    ForwardModel forward;
+    forward.compute = compute;
+    forward.config = model.config;
+    forward.base = &base_;
+    forward_ =
+        Forward::create(
+            *executor_, forward,
+            {.ending = Forward::Ending::kLogits, .capacity = {rows, rows}, .rope_positions = rows})
+            .value();
+  }
+
+  const float* of(std::span<const int32_t> tokens) {
+    std::copy(tokens.begin(), tokens.end(), forward_->tokens());
+    const Segment segment{.num_rows = static_cast<int32_t>(tokens.size())};
+    std::vector<int32_t> picked(tokens.size());
+    std::iota(picked.begin(), picked.end(), 0);
+    forward_->run({segment.num_rows, {&segment, 1}, picked}, nullptr);
+    return forward_->result();
+  }
+
+ private:
+  std::unique_ptr<Executor> executor_;
+  ParameterSet base_;
+  std::unique_ptr<Forward> forward_;
+};
+
+double log_sum_exp(const float* x, int64_t n) {
+  const double max = static_cast<double>(*std::max_element(x, x + n));
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(x[i]) - max);
+  return max + std::log(sum);
+}
+
+/// KL(p || q) of the laws of two rows of logits.
+double kl(const float* p, const float* q, int64_t n) {
+  const double p_lse = log_sum_exp(p, n);
+  const double q_lse = log_sum_exp(q, n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double log_p = static_cast<double>(p[i]) - p_lse;
+    sum += std::exp(log_p) * (log_p - (static_cast<double>(q[i]) - q_lse));
+  }
+  return sum;
+}
+
+// Over the same 4,096 tokens our bf16 is no farther from our f32 than torch's bf16 is from torch's
+// f32: in KL over the whole vocabulary and in mean |difference| of the targets' log-probabilities.
+// Torch's own bf16 kernels came 10 % closer than the products they are stood in for by
+// (tests/golden/README.md), so that is asked of ours.
 TEST(SmolLM2, Bf16LogProbabilitiesAreNoFartherFromF32ThanTorchs) {
+  constexpr double kTorchsKernels = 0.9;
+  constexpr int64_t kTargets = 512;
   const Json golden = test::read_json("tests/golden/smollm2/logprobs_4096.json");
   const auto model = smollm2();
-  std::vector<Datum> datums;
+  const int64_t vocabulary = model->config.vocabulary;
+  Logits f32(*model, DType::kF32, kTargets);
+  Logits bf16(*model, DType::kBF16, kTargets);
+  double our_kl = 0, torchs_kl = 0, ours = 0, torchs = 0, f32_gap = 0;
+  int64_t n = 0;
   for (const Json& row : golden["rows"]) {
     const auto tokens = row["tokens"].get<std::vector<int32_t>>();
-    datums.push_back(make_next_token_datum(tokens, std::vector<uint8_t>(tokens.size(), 1)));
-  }
-  std::vector<std::vector<std::vector<float>>> logprobs;
-  for (DType compute : {DType::kF32, DType::kBF16}) {
-    const auto executor = test::make_executor();
-    auto engine =
-        Engine::create(
-            model, *executor,
-            {.compute = compute, .max_micro_batch_rows = 1024, .max_sequence_tokens = 640})
-            .value();
-    logprobs.push_back(engine->forward(kBaseModel, datums, "cross_entropy").value().logprobs);
-  }
-  double ours = 0, torchs = 0, f32_gap = 0, ours_k3 = 0, torchs_k3 = 0;
-  int64_t n = 0;
-  for (size_t i = 0; i < datums.size(); ++i) {
-    const auto f32 = golden["rows"][i]["logprobs_f32"].get<std::vector<double>>();
-    const auto bf16 = golden["rows"][i]["logprobs_bf16"].get<std::vector<double>>();
-    for (size_t t = 0; t < f32.size(); ++t, ++n) {
-      const double a = static_cast<double>(logprobs[0][i][t]);
-      const double b = static_cast<double>(logprobs[1][i][t]);
+    const auto torch_f32 = row["logprobs_f32"].get<std::vector<double>>();
+    const auto torch_bf16 = row["logprobs_bf16"].get<std::vector<double>>();
+    const auto torch_kl = row["kl_bf16"].get<std::vector<double>>();
+    ASSERT_EQ(static_cast<int64_t>(tokens.size()), kTargets + 1);
+    const auto inputs = std::span(tokens).first(static_cast<size_t>(kTargets));
+    const float* p = f32.of(inputs);
+    const float* q = bf16.of(inputs);
+    for (size_t t = 0; t < inputs.size(); ++t, p += vocabulary, q += vocabulary, ++n) {
+      const auto target = static_cast<size_t>(tokens[t + 1]);
+      const double a = static_cast<double>(p[target]) - log_sum_exp(p, vocabulary);
+      const double b = static_cast<double>(q[target]) - log_sum_exp(q, vocabulary);
+      our_kl += kl(p, q, vocabulary);
+      torchs_kl += torch_kl[t];
       ours += std::abs(a - b);
-      torchs += std::abs(f32[t] - bf16[t]);
-      ours_k3 += std::exp(b - a) - 1 - (b - a);
-      torchs_k3 += std::exp(bf16[t] - f32[t]) - 1 - (bf16[t] - f32[t]);
-      f32_gap = std::max(f32_gap, std::abs(a - f32[t]));
+      torchs += std::abs(torch_f32[t] - torch_bf16[t]);
+      f32_gap = std::max(f32_gap, std::abs(a - torch_f32[t]));
     }
   }
+  const double count = static_cast<double>(n);
+  std::printf("mean KL ours %.6f torch %.6f; mean |dlogprob| ours %.5f torch %.5f; f32 gap %.2g\n",
+              our_kl / count, torchs_kl / count, ours / count, torchs / count, f32_gap);
   EXPECT_EQ(n, 4096);
   EXPECT_LT(f32_gap, 2e-3) << "our f32 against torch's f32, largest of 4,096";
-  EXPECT_LE(ours / static_cast<double>(n), torchs / static_cast<double>(n));
-  EXPECT_LE(ours_k3 / static_cast<double>(n), torchs_k3 / static_cast<double>(n));
-  RecordProperty("ours_mean_abs", std::to_string(ours / static_cast<double>(n)));
-  std::printf("mean |dlogprob| ours %.5f torch %.5f; k3 ours %.6f torch %.6f; f32 gap %.2g\n",
-              ours / static_cast<double>(n), torchs / static_cast<double>(n),
-              ours_k3 / static_cast<double>(n), torchs_k3 / static_cast<double>(n), f32_gap);
+  EXPECT_LE(our_kl, kTorchsKernels * torchs_kl);
+  EXPECT_LE(ours, kTorchsKernels * torchs);
 }
 
 // The formula of tests/golden/make_smollm2.py (lora_a), exact in f32.
