@@ -1,6 +1,7 @@
 #include "mainspring/engine/engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -30,7 +31,13 @@ int64_t rows_from_memory(const ModelConfig& c, DType compute, int64_t available_
   return std::clamp(rows, kFewestMicroBatchRows, kMostMicroBatchRows);
 }
 
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+// Rows a plan is made for: few sizes, so that batches of other lengths seldom need another plan,
+// and no more memory than twice what is used.
+int64_t plan_rows(int64_t rows) {
+  constexpr int64_t kStep = 256;
+  if (rows > kStep) return (rows + kStep - 1) / kStep * kStep;
+  return std::max<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))), 32);
+}
 
 // A state tensor that keeps its buffer alive.
 StoredTensor view_of(const std::string& name, const std::shared_ptr<Buffer>& buffer) {
@@ -242,8 +249,7 @@ Status EngineImpl::run_micro_batches(const Program::Key& key, std::span<const Pa
     const auto run_items = items.subspan(first, count);
     const Batch batch = pack(run_items, !key.with_gradient);
     const int64_t rows = static_cast<int64_t>(std::max(batch.tokens.size(), batch.picked.size()));
-    MS_ASSIGN_OR_RETURN(Program * program,
-                        programs_->get(key, std::max<int64_t>(round_up(rows, 256), 256)));
+    MS_ASSIGN_OR_RETURN(Program * program, programs_->get(key, plan_rows(rows)));
     program->run(batch, run_items);
     for (size_t i = 0; i < batch.origins.size(); ++i) {
       const auto& origin = batch.origins[i];

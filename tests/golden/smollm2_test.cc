@@ -223,14 +223,13 @@ TEST_P(SmolLM2Parity, TwentyStepsEqualTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, SmolLM2Parity,
-                         testing::Values(std::tuple{"full", "unclipped"},
-                                         std::tuple{"lora", "unclipped"},
-                                         std::tuple{"lora", "clipped"}),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_" +
-                                  std::get<1>(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Runs, SmolLM2Parity,
+    testing::Values(std::tuple{"full", "unclipped"}, std::tuple{"full", "clipped"},
+                    std::tuple{"lora", "unclipped"}, std::tuple{"lora", "clipped"}),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+    });
 
 }  // namespace
 }  // namespace mainspring

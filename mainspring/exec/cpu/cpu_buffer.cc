@@ -13,25 +13,25 @@ int64_t product(const std::vector<int64_t>& dims) {
 
 }  // namespace
 
-CpuBuffer::CpuBuffer(DType dtype, std::vector<int64_t> shape, std::shared_ptr<MemoryMeter> meter)
+CpuBuffer::CpuBuffer(DType dtype, std::vector<int64_t> shape, std::shared_ptr<MemoryPool> pool)
     : dtype_(dtype),
       shape_(std::move(shape)),
       size_bytes_(dtype_bytes(dtype, product(shape_))),
-      meter_(std::move(meter)) {
-  auto memory = Memory::allocate(size_bytes_, meter_);
+      pool_(std::move(pool)) {
+  auto memory = pool_->allocate(size_bytes_);
   MS_CHECK(memory.ok(), memory.status().to_string());
   memory_ = std::move(memory).value();
   data_ = memory_.data();
 }
 
-CpuBuffer::CpuBuffer(BorrowedTensor tensor, std::shared_ptr<MemoryMeter> meter)
+CpuBuffer::CpuBuffer(BorrowedTensor tensor, std::shared_ptr<MemoryPool> pool)
     : dtype_(tensor.dtype),
       shape_(std::move(tensor.shape)),
       size_bytes_(dtype_bytes(dtype_, product(shape_))),
       data_(tensor.data),
       aux_(tensor.aux),
       owner_(std::move(tensor.owner)),
-      meter_(std::move(meter)) {}
+      pool_(std::move(pool)) {}
 
 WeightView CpuBuffer::view() const {
   const int64_t in = shape_.empty() ? 1 : shape_.back();
@@ -78,7 +78,7 @@ std::byte* CpuBuffer::renew(const Context& context, Layout layout) {
   derived.version = version_;
   if (derived.memory.data() == nullptr) {
     const WeightView weight = view();
-    auto memory = Memory::allocate(layout_bytes(context, layout, weight.out, weight.in), meter_);
+    auto memory = pool_->allocate(layout_bytes(context, layout, weight.out, weight.in));
     MS_CHECK(memory.ok(), memory.status().to_string());
     derived.memory = std::move(memory).value();
   }

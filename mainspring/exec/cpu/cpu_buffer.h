@@ -22,9 +22,9 @@ inline constexpr size_t kNumLayouts = 3;
 class CpuBuffer final : public Buffer {
  public:
   /// Zeroed memory. Precondition: the allocation succeeds (MS_CHECK otherwise).
-  CpuBuffer(DType dtype, std::vector<int64_t> shape, std::shared_ptr<MemoryMeter> meter);
+  CpuBuffer(DType dtype, std::vector<int64_t> shape, std::shared_ptr<MemoryPool> pool);
   /// Somebody else's read-only memory.
-  CpuBuffer(BorrowedTensor tensor, std::shared_ptr<MemoryMeter> meter);
+  CpuBuffer(BorrowedTensor tensor, std::shared_ptr<MemoryPool> pool);
 
   DType dtype() const override { return dtype_; }
   const std::vector<int64_t>& shape() const override { return shape_; }
@@ -63,7 +63,7 @@ class CpuBuffer final : public Buffer {
   const void* data_;
   const float* aux_ = nullptr;
   std::shared_ptr<const void> owner_;
-  std::shared_ptr<MemoryMeter> meter_;
+  std::shared_ptr<MemoryPool> pool_;
   uint64_t version_ = 1;
   std::array<std::array<Derived, kNumLayouts>, 2> derived_;  // by compute dtype (bf16, f32), layout
 };

@@ -58,7 +58,7 @@ void mark_pairs(std::vector<LayoutNeed>& needs) {
 Status SharedArena::ensure(int64_t bytes) {
   if (bytes <= memory_.size_bytes()) return {};
   memory_ = Memory();
-  MS_ASSIGN_OR_RETURN(memory_, Memory::allocate(bytes, meter_));
+  MS_ASSIGN_OR_RETURN(memory_, pool_->allocate_touched(bytes));
   ++generation_;
   return {};
 }

@@ -15,7 +15,7 @@ namespace mainspring::cpu {
 /// The arena of all executables of one executor: one runs at a time, so they share it.
 class SharedArena {
  public:
-  explicit SharedArena(std::shared_ptr<MemoryMeter> meter) : meter_(std::move(meter)) {}
+  explicit SharedArena(std::shared_ptr<MemoryPool> pool) : pool_(std::move(pool)) {}
   /// Grows to at least `bytes`; pointers of an older generation are stale. Errors: resource
   /// exhausted.
   Status ensure(int64_t bytes);
@@ -23,7 +23,7 @@ class SharedArena {
   uint64_t generation() const { return generation_; }
 
  private:
-  std::shared_ptr<MemoryMeter> meter_;
+  std::shared_ptr<MemoryPool> pool_;
   Memory memory_;
   uint64_t generation_ = 0;
 };

@@ -62,18 +62,18 @@ class CpuExecutor final : public Executor {
       : name_("cpu/" + std::string(isa_name(isa))),
         pool_(num_threads),
         context_(make_context(isa, pool_, DType::kF32)),
-        meter_(std::make_shared<MemoryMeter>()),
-        arena_(std::make_shared<SharedArena>(meter_)),
+        memory_(std::make_shared<MemoryPool>(std::make_shared<MemoryMeter>())),
+        arena_(std::make_shared<SharedArena>(memory_)),
         row_math_(context_) {}
 
   std::string_view name() const override { return name_; }
   int num_threads() const override { return pool_.size(); }
 
   std::unique_ptr<Buffer> allocate(DType dtype, std::vector<int64_t> shape) override {
-    return std::make_unique<CpuBuffer>(dtype, std::move(shape), meter_);
+    return std::make_unique<CpuBuffer>(dtype, std::move(shape), memory_);
   }
   std::unique_ptr<Buffer> borrow(BorrowedTensor tensor) override {
-    return std::make_unique<CpuBuffer>(std::move(tensor), meter_);
+    return std::make_unique<CpuBuffer>(std::move(tensor), memory_);
   }
   Result<std::unique_ptr<Executable>> compile(Graph graph, const CompileOptions& options) override {
     return CpuExecutable::compile(std::move(graph), options, context_, arena_);
@@ -84,14 +84,14 @@ class CpuExecutor final : public Executor {
     if (peak_flops_ == 0.0) peak_flops_ = measure_peak_flops(context_);
     return peak_flops_;
   }
-  int64_t current_bytes() const override { return meter_->current(); }
-  int64_t peak_bytes() const override { return meter_->peak(); }
+  int64_t current_bytes() const override { return memory_->meter().current(); }
+  int64_t peak_bytes() const override { return memory_->meter().peak(); }
 
  private:
   std::string name_;
   ThreadPool pool_;
   Context context_;
-  std::shared_ptr<MemoryMeter> meter_;
+  std::shared_ptr<MemoryPool> memory_;
   std::shared_ptr<SharedArena> arena_;
   CpuRowMath row_math_;
   double peak_flops_ = 0.0;

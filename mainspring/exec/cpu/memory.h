@@ -1,7 +1,8 @@
-// Page-aligned, pre-touched memory with huge pages asked for, and the meter that counts it.
+// Zeroed memory with huge pages asked for, and the meter that counts it.
 //
-// The one idea: first touch of fresh memory is slow on virtual machines, so memory is touched once
-// when it is taken and then reused (docs/design.md, section 3).
+// The one idea: first touch of fresh memory is slow on virtual machines, so there is little of it:
+// the arena is touched once and reused, and what is kept beside it comes from large mappings on
+// huge pages (docs/design.md, section 3).
 #pragma once
 
 #include <algorithm>
@@ -32,13 +33,36 @@ class MemoryMeter {
 /// leaves.
 int64_t available_memory_bytes();
 
-/// Zeroed memory of its own mapping.
+/// Pages of one anonymous mapping, a whole number of huge pages if large.
+class Mapping {
+ public:
+  /// Errors: resource exhausted with the size asked for.
+  static Result<std::shared_ptr<Mapping>> create(int64_t bytes);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* data() const { return data_; }
+  int64_t size_bytes() const { return size_; }
+
+ private:
+  Mapping(std::byte* data, int64_t size) : data_(data), size_(size) {}
+  std::byte* data_;
+  int64_t size_;
+};
+
+/// Zeroed memory: a mapping or a part of one, counted while it is held.
 class Memory {
  public:
   Memory() = default;
-  /// Errors: resource exhausted with the size asked for.
-  static Result<Memory> allocate(int64_t bytes, std::shared_ptr<MemoryMeter> meter);
-  ~Memory();
+  Memory(std::shared_ptr<Mapping> mapping, std::byte* data, int64_t size,
+         std::shared_ptr<MemoryMeter> meter)
+      : mapping_(std::move(mapping)), data_(data), size_(size), meter_(std::move(meter)) {
+    if (meter_) meter_->add(size_);
+  }
+  ~Memory() {
+    if (meter_) meter_->add(-size_);
+  }
   Memory(Memory&& other) noexcept { swap(other); }
   Memory& operator=(Memory&& other) noexcept {
     swap(other);
@@ -52,14 +76,37 @@ class Memory {
 
  private:
   void swap(Memory& other) noexcept {
+    std::swap(mapping_, other.mapping_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(meter_, other.meter_);
   }
 
+  std::shared_ptr<Mapping> mapping_;
   std::byte* data_ = nullptr;
   int64_t size_ = 0;
   std::shared_ptr<MemoryMeter> meter_;
+};
+
+/// Where an executor's memory comes from. Used from one thread at a time.
+class MemoryPool {
+ public:
+  explicit MemoryPool(std::shared_ptr<MemoryMeter> meter) : meter_(std::move(meter)) {}
+
+  /// A mapping of its own, touched. Errors: resource exhausted with the size asked for.
+  Result<Memory> allocate_touched(int64_t bytes);
+
+  /// Untouched: whoever fills it does so on all threads. Small pieces are cut from shared mappings,
+  /// so that they lie on huge pages too; a mapping goes when its last piece does. Errors: resource
+  /// exhausted with the size asked for.
+  Result<Memory> allocate(int64_t bytes);
+
+  const MemoryMeter& meter() const { return *meter_; }
+
+ private:
+  std::shared_ptr<MemoryMeter> meter_;
+  std::shared_ptr<Mapping> shared_;  // pieces are cut from it
+  int64_t used_ = 0;                 // of shared_
 };
 
 }  // namespace mainspring::cpu
