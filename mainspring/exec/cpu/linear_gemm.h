@@ -264,6 +264,14 @@ class GemmRun {
     return ceil_div(gemm_.outputs[output].columns, kernels_.panel_columns);
   }
 
+  /// The tiles of a block read the same panels: each fetches its part of the next ones, so that
+  /// what comes from memory comes while all of them compute.
+  void fetch_ahead(TileTerm& term, int64_t tile, int64_t num_tiles, int panels) const {
+    term.ahead_bytes = ceil_div(kernels_.b_pair_bytes * kernels_.panel_columns, num_tiles);
+    term.ahead = static_cast<const char*>(term.b) + panels * term.panel_bytes +
+                 tile * term.pairs * term.ahead_bytes;
+  }
+
   /// One group of panels of one output against all tiles of a block.
   void compute(const Block& block, int output, int64_t panel, int panels) const {
     const GemmOutput& out = gemm_.outputs[output];
@@ -283,7 +291,10 @@ class GemmRun {
       tile.c = c;
       tile.c_stride = panels * kernels_.panel_columns;
       const char* packed = block.packed + i * tile_stride();
-      for (int t = 0; t < gemm_.num_terms; ++t) terms[t].a = packed + term_offset_[t];
+      for (int t = 0; t < gemm_.num_terms; ++t) {
+        terms[t].a = packed + term_offset_[t];
+        if (block.num_tiles > 1) fetch_ahead(terms[t], i, block.num_tiles, panels);
+      }
       TileArgs args;
       args.terms = terms.data();
       args.num_terms = gemm_.num_terms;
@@ -308,13 +319,20 @@ class GemmRun {
     std::array<int64_t, kMaxGemmOutputs + 1> first{};
     for (int o = 0; o < gemm_.num_outputs; ++o)
       first[o + 1] = first[o] + ceil_div(panels_of(o), group);
-    pool_.run(first[gemm_.num_outputs], [&](int64_t task, int) {
+    const auto compute_group = [&](int64_t g) {
       int o = 0;
-      while (task >= first[o + 1]) ++o;
-      const int64_t panel = (task - first[o]) * group;
+      while (g >= first[o + 1]) ++o;
+      const int64_t panel = (g - first[o]) * group;
       const int64_t left = panels_of(o) - panel;
       if (left >= group) return compute(block, o, panel, group);
       for (int64_t p = 0; p < left; ++p) compute(block, o, panel + p, 1);
+    };
+    // Neighbouring groups on one thread: it has fetched the next one while it computed this.
+    const int64_t groups = first[gemm_.num_outputs];
+    const int64_t grain = std::clamp<int64_t>(groups / (8 * pool_.size()), 1, 16);
+    pool_.run(ceil_div(groups, grain), [&](int64_t task, int) {
+      const int64_t end = std::min(groups, (task + 1) * grain);
+      for (int64_t g = task * grain; g < end; ++g) compute_group(g);
     });
   }
 

@@ -27,6 +27,10 @@ struct TileTerm {
   int64_t panel_bytes = 0;  // from one panel of b to the next
   int64_t pairs = 0;
   int64_t chunk_pairs = 0;
+  // What the tile fetches meanwhile: this address for the first pair, so many bytes on for each
+  // further one, and the same in each panel. Null: 4 KB ahead in b itself.
+  const void* ahead = nullptr;
+  int64_t ahead_bytes = 0;
 };
 
 /// c[i][j] = tree over chunks of (fold over terms, in order, of the chunk's pairs), + 0. With
