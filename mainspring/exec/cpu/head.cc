@@ -49,8 +49,9 @@ struct GradScratch {
   void* linear;
   size_t bytes;
 
-  /// `base` null: only counts.
-  GradScratch(const Context& context, int64_t picked, int64_t d, int64_t vocabulary, void* base) {
+  /// `all_kept`: no logits are computed again. `base` null: only counts.
+  GradScratch(const Context& context, int64_t picked, int64_t d, int64_t vocabulary, bool all_kept,
+              void* base) {
     int64_t used = 0;
     const auto take = [&](int64_t size) {
       char* at = base == nullptr ? nullptr : static_cast<char*>(base) + used;
@@ -58,7 +59,7 @@ struct GradScratch {
       return at;
     };
     const int64_t columns = slice_columns(picked, vocabulary);
-    logits = reinterpret_cast<float*>(take(picked * columns * 4));
+    logits = reinterpret_cast<float*>(take(all_kept ? 0 : picked * columns * 4));
     dlogits = take(picked * columns * value_bytes(context));
     dx = reinterpret_cast<float*>(take(picked * d * 4));
     for (float*& level : waiting) level = reinterpret_cast<float*>(take(picked * d * 4));
@@ -71,10 +72,15 @@ struct GradScratch {
   }
 };
 
-size_t forward_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary) {
-  const int64_t rows = std::min(picked, kBatchPicks);
-  return static_cast<size_t>(align_bytes(rows * vocabulary * 4)) +
-         linear_forward_scratch_bytes(context, rows, d);
+/// Bytes of one batch of logits, for those that are not kept.
+int64_t batch_bytes(int64_t picked, int64_t vocabulary, bool all_kept) {
+  return all_kept ? 0 : align_bytes(std::min(picked, kBatchPicks) * vocabulary * 4);
+}
+
+size_t forward_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary,
+                     bool all_kept) {
+  return static_cast<size_t>(batch_bytes(picked, vocabulary, all_kept)) +
+         linear_forward_scratch_bytes(context, std::min(picked, kBatchPicks), d);
 }
 
 /// Picks whose logits the forward keeps: all, or whole batches.
@@ -124,7 +130,7 @@ class HeadGrad {
         dw_acc_(dw_acc),
         pick_segments_(pick_segments),
         kept_(num_kept(head)),
-        scratch_(context, head.picked, head.d, head.weight.out, scratch) {}
+        scratch_(context, head.picked, head.d, head.weight.out, kept_ == head.picked, scratch) {}
 
   void run(void* dx) {
     const int64_t vocabulary = head_.weight.out;
@@ -256,9 +262,11 @@ class HeadGrad {
 
 }  // namespace
 
-size_t head_scratch_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary) {
-  const GradScratch grad(context, picked, d, vocabulary, nullptr);
-  return std::max(grad.bytes, forward_bytes(context, picked, d, vocabulary));
+size_t head_scratch_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary,
+                          int64_t kept_picks) {
+  const bool all_kept = kept_picks >= picked;
+  const GradScratch grad(context, picked, d, vocabulary, all_kept, nullptr);
+  return std::max(grad.bytes, forward_bytes(context, picked, d, vocabulary, all_kept));
 }
 
 int64_t head_kept_picks(int64_t picked, int64_t vocabulary) {
@@ -269,8 +277,8 @@ void head_logprob_forward(const Context& context, const Head& head, float* logpr
                           void* scratch) {
   const int64_t vocabulary = head.weight.out;
   const int64_t kept = num_kept(head);
-  const int64_t rows = std::min(head.picked, kBatchPicks);
-  void* linear_scratch = static_cast<char*>(scratch) + align_bytes(rows * vocabulary * 4);
+  void* linear_scratch =
+      static_cast<char*>(scratch) + batch_bytes(head.picked, vocabulary, kept == head.picked);
   for (int64_t first = 0; first < head.picked; first += kBatchPicks) {
     const int64_t count = std::min(kBatchPicks, head.picked - first);
     float* logits =

@@ -83,7 +83,7 @@ Outputs run(Isa isa, int threads, const Case& c, int64_t kept_picks = 0) {
                   kept_picks > 0 ? kept.data() : nullptr,
                   kept_picks};
   std::vector<char> scratch =
-      scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary));
+      scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary, kept_picks));
   const auto n = static_cast<size_t>(c.picked());
   Outputs out{std::vector<float>(n), std::vector<float>(n), Values(c.dtype, c.picked() * c.d),
               std::vector<float>(static_cast<size_t>(c.vocabulary * c.d), 0.25f)};

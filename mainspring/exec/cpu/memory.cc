@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kPage = 4096;
 constexpr int64_t kHugePage = 2 << 20;
-constexpr int64_t kSharedMapping = 32 << 20;
+constexpr int64_t kSharedMapping = 256 << 20;  // reserved; only what is used gets memory
 constexpr int64_t kMostPiece = 4 << 20;
 constexpr int64_t kPieceAlign = 64;
 

@@ -283,7 +283,8 @@ void head_logprob_forward(const Context& context, const Head& head, float* logpr
 void head_logprob_grad(const Context& context, const Head& head, const float* lse,
                        const float* d_logprob, void* dx, float* dw_acc,
                        const RowTable& pick_segments, void* scratch);
-size_t head_scratch_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary);
+size_t head_scratch_bytes(const Context& context, int64_t picked, int64_t d, int64_t vocabulary,
+                          int64_t kept_picks = 0);
 /// Picks whose logits are worth keeping: those that fit into 256 MiB.
 int64_t head_kept_picks(int64_t picked, int64_t vocabulary);
 

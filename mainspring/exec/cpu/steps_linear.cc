@@ -226,12 +226,12 @@ Step make_head_step(StepBuilder& b, const Node& node) {
   const int64_t d = b.dim(node.inputs[0], 1);
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
   const size_t need = b.need(node.inputs[1], Layout::kForward);
-  b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary));
   KeptLogits kept;
   if (has_head_grad(b.graph(), node.outputs[1])) {
     kept.picks = head_kept_picks(b.capacity().picked, vocabulary);
     if (kept.picks > 0) kept.index = b.keep(node.outputs[1], kept.picks * vocabulary * 4);
   }
+  b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
   return [in = node.inputs, out = node.outputs, d, vocabulary, need, kept](RunState& run) {
     Head head{.picked = run.counts.picked,
               .d = d,
@@ -250,11 +250,11 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
   const size_t forward = b.need(node.inputs[1], Layout::kForward);
   const size_t input_grad = b.need(node.inputs[1], Layout::kInputGrad);
-  b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary));
   KeptLogits kept;
   if (const auto index = b.find_kept(node.inputs[3])) {
     kept = {*index, head_kept_picks(b.capacity().picked, vocabulary)};
   }
+  b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
   return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad,
           kept](RunState& run) {
     Head head{.picked = run.counts.picked,
