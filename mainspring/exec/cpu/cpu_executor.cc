@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <system_error>
 
 #include "mainspring/exec/cpu/cpu_buffer.h"
 #include "mainspring/exec/cpu/cpu_executable.h"
@@ -29,6 +30,8 @@ class CpuRowMath final : public RowMath {
  private:
   Context context_;
 };
+
+constexpr int kMostThreads = 1024;
 
 // FLOP/s of all threads running the path's largest bf16 tile on operands in the first-level cache:
 // what no packing, memory or tree is taken from. The best of a few rounds.
@@ -119,9 +122,17 @@ Result<std::unique_ptr<Executor>> make_cpu_executor(const CpuExecutorOptions& op
                                                     std::vector<std::string>* notes) {
   MS_ASSIGN_OR_RETURN(IsaChoice choice, choose_isa(options.isa));
   if (notes != nullptr) *notes = choice.notes;
-  if (options.num_threads < 0) return invalid_argument("threads: expected 0 or more");
+  if (options.num_threads < 0 || options.num_threads > kMostThreads) {
+    return invalid_argument("threads: expected 0 to " + std::to_string(kMostThreads) + ", got " +
+                            std::to_string(options.num_threads));
+  }
   const int threads = options.num_threads > 0 ? options.num_threads : available_cores();
-  return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(choice.isa, threads));
+  try {
+    return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(choice.isa, threads));
+  } catch (const std::system_error& error) {
+    return resource_exhausted("cannot start " + std::to_string(threads) +
+                              " threads: " + error.what());
+  }
 }
 
 }  // namespace mainspring::cpu

@@ -1,5 +1,7 @@
 #include "mainspring/exec/cpu/isa.h"
 
+#include "mainspring/exec/cpu/cpu_executor.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,6 +71,12 @@ TEST(IsaTest, AForcedPathThatCannotRunIsRefused) {
     EXPECT_EQ(choose_isa(isa_name(isa)).status().code(), StatusCode::kFailedPrecondition);
   }
   EXPECT_EQ(choose_isa("nonsense").status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(IsaTest, AnAbsurdNumberOfThreadsIsRefused) {
+  EXPECT_EQ(make_cpu_executor({.num_threads = 100000}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(make_cpu_executor({.num_threads = -1}).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(IsaTest, TheEnvironmentForcesAPath) {
