@@ -370,6 +370,9 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const LoadedModel
     return invalid_argument("compute dtype: expected bf16 or f32, got " +
                             std::string(dtype_name(options.compute)));
   }
+  const int64_t positions =
+      options.max_sequence_tokens > 0 ? options.max_sequence_tokens : model->config.context_length;
+  MS_RETURN_IF_ERROR(check_rope_table_size(model->config.head_width, positions));
   return std::unique_ptr<Engine>(std::make_unique<EngineImpl>(std::move(model), executor, options));
 }
 

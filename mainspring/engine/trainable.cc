@@ -1,5 +1,6 @@
 #include "mainspring/engine/trainable.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -113,6 +114,11 @@ Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConf
   adapter.dropout_seed = options.seed;
   for (const std::string& module : modules) {
     const auto [out, in] = linear_shape(config, module);
+    if (options.rank > std::max(out, in)) {
+      return invalid_argument("lora rank: " + std::to_string(options.rank) +
+                              " is more than any rank of " + module + " (" + std::to_string(out) +
+                              " x " + std::to_string(in) + ")");
+    }
     adapter.modules.push_back({module, {options.rank, adapter.scale}});
     auto a = zeros(executor, {options.rank, in});
     fill_kaiming(*a, nn::random_key(options.seed, module + ".lora_A"), in);

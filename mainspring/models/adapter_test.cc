@@ -172,6 +172,19 @@ TEST_F(Peft, RefusesARankThatTheTensorsDoNotHave) {
             std::string::npos);
 }
 
+TEST_F(Peft, RefusesTensorsOfModulesThatTheConfigurationDoesNotChoose) {
+  EXPECT_NE(with_field("target_modules", {"q_proj"})
+                .message()
+                .find("target_modules: does not choose 'model.layers.0.self_attn.k_proj'"),
+            std::string::npos);
+  EXPECT_NE(
+      with_field("layers_to_transform", Json::array({1})).message().find("layers_to_transform"),
+      std::string::npos);
+  EXPECT_TRUE(with_field("target_modules", {"k_proj", "q_proj"}).ok());
+  EXPECT_TRUE(with_field("target_modules", "all-linear").ok());
+  EXPECT_TRUE(with_field("layers_to_transform", 0).ok());
+}
+
 TEST_F(Peft, RefusesPickledWeights) {
   dir_.write("c/adapter_config.json", dir_.read("a/adapter_config.json"));
   dir_.write("c/adapter_model.bin", "x");

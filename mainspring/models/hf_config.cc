@@ -46,7 +46,12 @@ Result<const Family*> find_family(const JsonObject& json) {
     if (names.size() != 1)
       return json.error("architectures", "expected one name, got " + std::to_string(names.size()));
     for (const Family& family : kFamilies) {
-      if (names[0] == family.architecture) return &family;
+      if (names[0] != family.architecture) continue;
+      MS_ASSIGN_OR_RETURN(const std::string type,
+                          json.get_string_or("model_type", std::string(family.name)));
+      if (type == family.name) return &family;
+      return json.error("model_type", "expected \"" + std::string(family.name) + "\" with " +
+                                          names[0] + ", got \"" + type + "\"");
     }
     return unknown_architecture(json, "architectures", names[0]);
   }

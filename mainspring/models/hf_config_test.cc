@@ -21,6 +21,7 @@ std::string qwen(const std::string& more = "", int version = 2) {
   std::string text = llama(", \"num_key_value_heads\": 1" + more);
   const std::string name = version == 2 ? "Qwen2" : "Qwen3";
   text.replace(text.find("Llama"), 5, name);
+  text.replace(text.find("llama"), 5, version == 2 ? "qwen2" : "qwen3");
   return text;
 }
 
@@ -88,6 +89,13 @@ TEST(HfConfig, RefusesAnUnknownArchitectureWithTheSupportedOnes) {
       status.message(),
       "config.json: architectures: architecture 'LamaForCausalLM' is not supported; supported are "
       "LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM (nearest: LlamaForCausalLM)");
+}
+
+TEST(HfConfig, RefusesAModelTypeOfAnotherArchitecture) {
+  std::string text = llama();
+  text.replace(text.find("\"llama\""), 7, "\"gpt2\"");
+  EXPECT_EQ(error_of(text).message(),
+            "config.json: model_type: expected \"llama\" with LlamaForCausalLM, got \"gpt2\"");
 }
 
 TEST(HfConfig, RefusesFieldsThatWouldChangeResults) {

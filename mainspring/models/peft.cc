@@ -1,5 +1,6 @@
 // PEFT's adapter folders: adapter_config.json and adapter_model.safetensors, read and written.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -116,6 +117,49 @@ Result<double> pattern_value(const JsonObject& json, std::string_view key,
   return fallback;
 }
 
+/// The layer of "model.layers.7.mlp.up_proj": 7; -1 without one.
+int64_t layer_of(std::string_view module) {
+  constexpr std::string_view kLayers = "layers.";
+  const size_t at = module.find(kLayers);
+  if (at == std::string_view::npos) return -1;
+  int64_t layer = -1;
+  std::from_chars(module.data() + at + kLayers.size(), module.data() + module.size(), layer);
+  return layer;
+}
+
+/// PEFT loads the tensors of the modules that its configuration chooses and drops others with a
+/// warning: a file that has more is refused.
+Status check_chosen(const JsonObject& json, const Adapter& adapter) {
+  const Json* targets = json.find("target_modules");
+  const bool has_names = targets != nullptr && targets->is_array();
+  std::vector<std::string> names;
+  if (has_names) {
+    MS_ASSIGN_OR_RETURN(names, json.get_strings("target_modules"));
+  }
+  const Json* layers = json.find("layers_to_transform");
+  std::vector<int64_t> chosen;
+  if (layers != nullptr && layers->is_array()) {
+    MS_ASSIGN_OR_RETURN(chosen, json.get_ints("layers_to_transform"));
+  } else if (layers != nullptr) {
+    MS_ASSIGN_OR_RETURN(const int64_t layer, json.get_int("layers_to_transform"));
+    chosen = {layer};
+  }
+  for (const auto& [module, spec] : adapter.modules) {
+    const auto is_target = [&, name = std::string_view(module)](const std::string& target) {
+      return name == target || name.ends_with("." + target);
+    };
+    if (has_names && std::none_of(names.begin(), names.end(), is_target)) {
+      return json.error("target_modules", "does not choose '" + module + "', which has tensors");
+    }
+    if (layers != nullptr && layer_of(module) >= 0 &&
+        std::find(chosen.begin(), chosen.end(), layer_of(module)) == chosen.end()) {
+      return json.error("layers_to_transform",
+                        "does not choose '" + module + "', which has tensors");
+    }
+  }
+  return Status();
+}
+
 Status set_scales(const JsonObject& json, Adapter& adapter) {
   MS_ASSIGN_OR_RETURN(const int64_t rank, json.get_int_or("r", 8));
   MS_ASSIGN_OR_RETURN(const double alpha, json.get_number_or("lora_alpha", 8));
@@ -182,6 +226,7 @@ Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config) 
   MS_ASSIGN_OR_RETURN(const TensorSet tensors, adapter_tensors(folder));
   Result<Adapter> adapter = make_adapter(config, tensors, 0.0f, 0.0f);
   if (!adapter.ok()) return adapter.status().with_context(folder);
+  MS_RETURN_IF_ERROR(check_chosen(json, *adapter));
   MS_RETURN_IF_ERROR(set_scales(json, *adapter));
   return adapter;
 }

@@ -45,6 +45,14 @@ std::vector<float> rope_frequencies(float theta, const RopeScaling& scaling, int
   return frequencies;
 }
 
+Status check_rope_table_size(int64_t c, int64_t max_position) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  if (max_position <= kMostBytes / (c / 2 * 8)) return Status();
+  return resource_exhausted("a context of " + std::to_string(max_position) +
+                            " positions needs a rotary table of more than 1 GiB: ask for shorter "
+                            "sequences");
+}
+
 std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int64_t c,
                                    int64_t max_position) {
   const std::vector<float> frequencies = rope_frequencies(theta, scaling, c);

@@ -8,12 +8,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "mainspring/base/status.h"
 #include "mainspring/models/config.h"
 
 namespace mainspring {
 
 /// Frequencies f_i = theta^(-2i/c) for i < c/2, stretched by `scaling`; f32 arithmetic, pow in f64.
 std::vector<float> rope_frequencies(float theta, const RopeScaling& scaling, int64_t c);
+
+/// Errors: resource exhausted if a table of so many positions would take more than 1 GiB.
+Status check_rope_table_size(int64_t c, int64_t max_position);
 
 /// (max_position, c/2, 2) f32: cos and sin of round(position * f_i).
 std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int64_t c,

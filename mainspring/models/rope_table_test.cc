@@ -18,6 +18,11 @@ TEST(RopeTableTest, PlainFrequenciesFallGeometrically) {
   EXPECT_NEAR(f[3], 0.001f, 0.001f * kEps);
 }
 
+TEST(RopeTableTest, AContextThatNoMemoryHoldsIsRefused) {
+  EXPECT_TRUE(check_rope_table_size(128, 131072).ok());
+  EXPECT_EQ(check_rope_table_size(64, 1000000000).code(), StatusCode::kResourceExhausted);
+}
+
 TEST(RopeTableTest, LinearScalingDividesEveryFrequency) {
   RopeScaling scaling;
   scaling.kind = RopeScaling::Kind::kLinear;
