@@ -22,7 +22,7 @@ constexpr const char* kHelp =
     "  a line that ends in \\ goes on in the next\n";
 
 float or_suggested(double flag, const std::optional<float>& suggested, float fallback) {
-  return flag >= 0.0 ? static_cast<float>(flag) : suggested.value_or(fallback);
+  return flag == -1.0 ? suggested.value_or(fallback) : static_cast<float>(flag);
 }
 
 SamplingParams params_of(const ChatFlags& flags, const ModelSession& session) {
@@ -232,7 +232,8 @@ void add_chat(CommandRegistry& registry) {
   flags.number("top-p", &state->top_p, "1 is off (-1: as the model's makers say, else off)");
   flags.integer("top-k", &state->top_k, -1, "0 is off (-1: as the model's makers say, else off)");
   flags.number("min-p", &state->min_p, "0 is off (-1: as the model's makers say, else off)");
-  flags.integer("seed", &state->seed, 0, "replies are a function of it and of what was said");
+  flags.integer("seed", &state->seed, 0, "replies are a function of it and of what was said",
+                std::numeric_limits<int64_t>::max());
   flags.toggle("stats", &state->stats, "after each reply, say how fast it was");
 }
 

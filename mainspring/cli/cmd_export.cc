@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "mainspring/cli/exit_code.h"
@@ -88,7 +89,25 @@ Result<TensorSet> read_weights(const std::string& folder) {
   return weights;
 }
 
+// What can be refused before anything is read.
+Status check_flags(const ExportFlags& flags) {
+  const bool needs_adapter = flags.format != "hf";
+  if (needs_adapter && flags.adapter.empty()) {
+    return invalid_argument("--format " + flags.format + " needs --adapter");
+  }
+  if (!needs_adapter && !flags.adapter.empty()) {
+    return invalid_argument(
+        "--adapter goes with --format peft (the adapter alone) or merged (into the weights), not "
+        "hf");
+  }
+  if (std::filesystem::exists(flags.out)) {
+    return already_exists(flags.out + ": is there already; give a folder to make");
+  }
+  return {};
+}
+
 Status export_model(const ExportFlags& flags) {
+  MS_RETURN_IF_ERROR(check_flags(flags));
   MS_ASSIGN_OR_RETURN(const auto model, load_model(flags.model));
   ExportOptions options;
   options.dtype = flags.dtype == "f32" ? DType::kF32 : DType::kBF16;
@@ -98,21 +117,20 @@ Status export_model(const ExportFlags& flags) {
     MS_ASSIGN_OR_RETURN(adapter, load_peft(flags.adapter, model->config));
   }
   if (flags.format == "peft") {
-    if (flags.adapter.empty()) return invalid_argument("--format peft needs --adapter");
     MS_RETURN_IF_ERROR(export_peft(adapter, model->config, flags.model, flags.out));
   } else {
     if (flags.format == "merged") {
-      if (flags.adapter.empty()) return invalid_argument("--format merged needs --adapter");
       MS_RETURN_IF_ERROR(report_merge(*model, adapter));
       options.adapter = &adapter;
-    } else if (!flags.adapter.empty()) {
-      return invalid_argument("--adapter goes with --format peft or merged");
     }
     if (!flags.weights.empty()) {
       MS_ASSIGN_OR_RETURN(weights, read_weights(flags.weights));
       options.weights = &weights;
     }
-    MS_RETURN_IF_ERROR(export_hf_folder(*model, flags.out, options));
+    const Status exported = export_hf_folder(*model, flags.out, options);
+    if (!exported.ok()) {
+      return flags.weights.empty() ? exported : exported.with_context("--weights " + flags.weights);
+    }
   }
   std::printf("wrote %s\n", flags.out.c_str());
   return {};

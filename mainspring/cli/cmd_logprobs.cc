@@ -1,5 +1,7 @@
 #include "mainspring/cli/cmd_logprobs.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "mainspring/cli/exit_code.h"
@@ -48,22 +50,25 @@ Status check_kept(const ResultFile& out, const std::vector<TokensRow>& rows) {
 }
 
 Status score_rows(Scorer& scorer, const std::vector<TokensRow>& rows, int64_t max_rows,
-                  ResultFile& out) {
+                  ResultFile& out, int64_t& num_non_finite) {
   const Interrupt interrupt(/*second_ends=*/true);
   size_t done = out.kept_rows().size();
   RowProgress progress("logprobs", static_cast<int64_t>(rows.size()), static_cast<int64_t>(done));
   int64_t tokens = 0;
   while (done < rows.size()) {
     if (interrupt.pending() != 0) {
-      return cancelled(std::to_string(done) + " of " + std::to_string(rows.size()) +
-                       " rows are in " + out.partial_path() + "; --resume continues");
+      return stopped_after(done, rows.size(), out);
     }
     const size_t end = end_of_group(rows, done, max_rows);
     std::vector<ScoreRow> group;
     for (size_t i = done; i < end; ++i) group.push_back(rows[i].row);
     MS_ASSIGN_OR_RETURN(const auto scores, scorer.score(group));
     for (size_t i = done; i < end; ++i) {
-      MS_RETURN_IF_ERROR(out.append(format_scores(rows[i], scores[i - done])));
+      const std::vector<float>& row = scores[i - done];
+      MS_RETURN_IF_ERROR(out.append(format_scores(rows[i], row)));
+      // The first entry is NaN by definition: nothing comes before the first token.
+      num_non_finite += std::count_if(row.begin() + std::min<std::ptrdiff_t>(1, std::ssize(row)),
+                                      row.end(), [](float x) { return !std::isfinite(x); });
       tokens += static_cast<int64_t>(rows[i].row.tokens.size());
     }
     done = end;
@@ -74,6 +79,14 @@ Status score_rows(Scorer& scorer, const std::vector<TokensRow>& rows, int64_t ma
 }
 
 Status score_file(const LogprobsFlags& flags) {
+  if (flags.resume && flags.out == "-") {
+    return invalid_argument("--resume needs a file to go on with, not --out -");
+  }
+  if (flags.resume && ResultFile::is_finished(flags.out)) {
+    std::fprintf(stderr, "logprobs: %s is complete: nothing to resume (remove it to score again)\n",
+                 flags.out.c_str());
+    return {};
+  }
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
   Scorer scorer(session->executor(), session->forward_model(), {.max_rows = flags.max_rows});
   MS_ASSIGN_OR_RETURN(const std::vector<TokensRow> rows,
@@ -82,8 +95,12 @@ Status score_file(const LogprobsFlags& flags) {
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ResultFile> out,
                       ResultFile::open(flags.out, flags.resume, session->made_with()));
   MS_RETURN_IF_ERROR(check_kept(*out, rows));
-  MS_RETURN_IF_ERROR(score_rows(scorer, rows, flags.max_rows, *out));
-  return out->commit();
+  int64_t num_non_finite = 0;
+  MS_RETURN_IF_ERROR(score_rows(scorer, rows, flags.max_rows, *out, num_non_finite));
+  MS_RETURN_IF_ERROR(out->commit());
+  if (num_non_finite == 0) return {};
+  return failed_precondition(std::to_string(num_non_finite) +
+                             " log-probabilities are not finite (null in the output)");
 }
 
 }  // namespace

@@ -73,6 +73,9 @@ class SampleJob {
   /// Errors: of writing; cancelled with what to do.
   Status run();
 
+  /// Samples of this run that ended at logits that are not finite.
+  int64_t num_non_finite() const { return num_non_finite_; }
+
  private:
   Status submit_more();
   Status write_ready();
@@ -86,6 +89,7 @@ class SampleJob {
   size_t num_submitted_ = 0;
   size_t num_written_ = 0;   // rows
   int32_t next_sample_ = 0;  // of row num_written_
+  int64_t num_non_finite_ = 0;
 };
 
 Status SampleJob::keep(const std::vector<std::string>& lines, uint64_t run_seed) {
@@ -138,11 +142,11 @@ Status SampleJob::run() {
   MS_RETURN_IF_ERROR(submit_more());
   while (!sampler_.is_idle()) {
     if (interrupt.pending() != 0) {
-      return cancelled(std::to_string(num_written_) + " of " + std::to_string(rows_.size()) +
-                       " rows are in " + out_.partial_path() + "; --resume continues");
+      return stopped_after(num_written_, rows_.size(), out_);
     }
     for (SampleEvent& event : sampler_.step()) {
       if (!event.result.has_value()) continue;
+      if (event.result->stop_reason == StopReason::kNonFinite) ++num_non_finite_;
       finished_[row_of_request_[event.request]][event.sample] = std::move(*event.result);
     }
     MS_RETURN_IF_ERROR(write_ready());
@@ -210,14 +214,36 @@ void print_stats(const SamplerStats& stats) {
                100 * (1 - run - choose));
 }
 
+/// Tokens that the longest row can have, within the model's context.
+int64_t longest_sequence(const ModelSession& session, const std::vector<SampleRow>& rows) {
+  int64_t longest = 1;
+  for (const SampleRow& row : rows) {
+    longest = std::max(
+        longest, static_cast<int64_t>(row.request.prompt.size()) + row.request.params.max_tokens);
+  }
+  return std::min(longest, session.model().config.context_length);
+}
+
 Status sample_file(const SampleFlags& flags) {
+  if (flags.resume && flags.out == "-") {
+    return invalid_argument("--resume needs a file to go on with, not --out -");
+  }
+  if (flags.resume && ResultFile::is_finished(flags.out)) {
+    std::fprintf(stderr, "sample: %s is complete: nothing to resume (remove it to sample again)\n",
+                 flags.out.c_str());
+    return {};
+  }
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
+  const SamplingParams defaults = context_of(flags, *session).defaults;
+  const Status valid = validate(defaults, session->model().config.vocabulary);
+  if (!valid.ok()) return valid.with_context("the command's own settings");
   Checksum128 content;
   MS_ASSIGN_OR_RETURN(std::vector<SampleRow> rows, read_rows(flags, *session, content));
   SamplerOptions options;
   options.max_batch = static_cast<int32_t>(flags.max_batch);
   options.max_rows = static_cast<int32_t>(flags.max_rows);
   options.cache_pages = cache_pages(flags, *session, rows);
+  options.max_sequence_tokens = longest_sequence(*session, rows);
   options.run_seed = static_cast<uint64_t>(flags.seed);
   options.make_text = session->make_text();
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<Sampler> sampler,
@@ -231,7 +257,11 @@ Status sample_file(const SampleFlags& flags) {
   MS_RETURN_IF_ERROR(job.keep(out->kept_rows(), options.run_seed));
   MS_RETURN_IF_ERROR(job.run());
   if (flags.stats) print_stats(sampler->stats());
-  return out->commit();
+  MS_RETURN_IF_ERROR(out->commit());
+  if (job.num_non_finite() == 0) return {};
+  return failed_precondition(std::to_string(job.num_non_finite()) +
+                             " samples ended because the model gave NaN or infinite logits "
+                             "(stop_reason \"non_finite\")");
 }
 
 }  // namespace
@@ -261,7 +291,8 @@ void add_sample(CommandRegistry& registry) {
   flags.integer("n", &state->n, 1, "samples per prompt, for rows that do not say");
   flags.texts("stop", &state->stop, "a text that ends the sample, for rows that do not say");
   flags.integer("seed", &state->seed, 0,
-                "seeds of rows without one are drawn from it and their place");
+                "seeds of rows without one are drawn from it and their place",
+                std::numeric_limits<int64_t>::max());
   flags.integer("max-batch", &state->max_batch, 1, "sequences that run at once");
   flags.integer("max-rows", &state->max_rows, 1,
                 "rows of one step: longer prompts are cut into chunks");

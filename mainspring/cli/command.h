@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,9 +34,12 @@ class Flags {
   /// --name TEXT, one of `choices`.
   virtual void choice(const std::string& name, std::string* value,
                       const std::vector<std::string>& choices, const std::string& help) = 0;
-  /// --name INT, from `lowest` up.
+  /// --name INT, from `lowest` to `highest`.
   virtual void integer(const std::string& name, int64_t* value, int64_t lowest,
-                       const std::string& help) = 0;
+                       const std::string& help, int64_t highest) = 0;
+  void integer(const std::string& name, int64_t* value, int64_t lowest, const std::string& help) {
+    integer(name, value, lowest, help, std::numeric_limits<int32_t>::max());
+  }
   /// --name NUMBER.
   virtual void number(const std::string& name, double* value, const std::string& help) = 0;
   /// --name, sets true.

@@ -1,7 +1,9 @@
 #include "mainspring/cli/program.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 
 #include "mainspring/base/nearest.h"
@@ -11,6 +13,7 @@ namespace {
 
 class Cli11Flags final : public Flags {
  public:
+  using Flags::integer;
   explicit Cli11Flags(CLI::App* app) : app_(app) {}
 
   void text(const std::string& name, std::string* value, const std::string& help) override {
@@ -30,12 +33,12 @@ class Cli11Flags final : public Flags {
         ->capture_default_str()
         ->check(CLI::IsMember(choices));
   }
-  void integer(const std::string& name, int64_t* value, int64_t lowest,
-               const std::string& help) override {
+  void integer(const std::string& name, int64_t* value, int64_t lowest, const std::string& help,
+               int64_t highest) override {
     app_->add_option("--" + name, *value, help)
         ->capture_default_str()
-        ->check(CLI::Range(lowest, std::numeric_limits<int64_t>::max(),
-                           "at least " + std::to_string(lowest)));
+        ->check(
+            CLI::Range(lowest, highest, std::to_string(lowest) + " to " + std::to_string(highest)));
   }
   void number(const std::string& name, double* value, const std::string& help) override {
     app_->add_option("--" + name, *value, help)->capture_default_str();
@@ -124,12 +127,22 @@ int run_program(int argc, char** argv, const std::vector<AddCommand>& commands) 
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     if (code == 0) return 0;
+    // CLI11 only says that a command is missing.
+    if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
+      std::fprintf(stderr, "there is no command \"%s\"\n", argv[1]);
+    }
     if (const std::string hint = suggestion(app, argc, argv); !hint.empty()) {
       std::fprintf(stderr, "%s\n", hint.c_str());
     }
     return 2;
   }
-  return registry.run_chosen();
+  const int code = registry.run_chosen();
+  // What a command printed is part of its result: a full disk or a closed pipe is not success.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "mainspring: standard output: cannot write: %s\n", std::strerror(errno));
+    return code == 0 ? 1 : code;
+  }
+  return code;
 }
 
 }  // namespace mainspring::cli

@@ -22,6 +22,24 @@ bool is_stream(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
+/// True for "-" and every name of what standard output is: /dev/stdout, /proc/self/fd/1, ...
+bool is_stdout(const std::string& path) {
+  struct stat info;
+  struct stat out;
+  if (path == "-") return true;
+  return std::filesystem::is_symlink(std::filesystem::symlink_status(path)) &&
+         stat(path.c_str(), &info) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
+         info.st_dev == out.st_dev && info.st_ino == out.st_ino;
+}
+
+/// The file that a chain of links names; `path` itself if there is none.
+std::string follow_links(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
 std::string folder_of(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
@@ -32,8 +50,8 @@ std::string folder_of(const std::string& path) {
 Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bool resume,
                                                      const MadeWith& made_with) {
   std::unique_ptr<ResultFile> file(new ResultFile());
-  file->path_ = path;
-  if (path == "-") {
+  file->path_ = follow_links(path);
+  if (is_stdout(path)) {
     file->fd_ = STDOUT_FILENO;
     file->owns_fd_ = false;
     return file;
@@ -44,7 +62,7 @@ Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bo
     if (file->fd_ < 0) return system_error("open", path, errno);
     return file;
   }
-  file->partial_ = path + ".partial";
+  file->partial_ = file->path_ + ".partial";
   file->fd_ = ::open(file->partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file->fd_ < 0) return system_error("create", file->partial_, errno);
   MS_RETURN_IF_ERROR(file->keep_rows());
@@ -58,6 +76,12 @@ Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bo
   for (const auto& [name, value] : made_with) json[name] = value;
   MS_RETURN_IF_ERROR(write_file_atomically(file->made_with_path(), json_text(json) + "\n"));
   return file;
+}
+
+bool ResultFile::is_finished(const std::string& path) {
+  const std::string file = follow_links(path);
+  return !is_stdout(path) && !is_stream(path) && std::filesystem::is_regular_file(file) &&
+         !std::filesystem::exists(file + ".partial");
 }
 
 Status ResultFile::check_made_with(const MadeWith& made_with) const {
@@ -117,6 +141,12 @@ Status ResultFile::commit() {
   close(fd_);
   fd_ = -1;
   return sync_directory(folder_of(path_));
+}
+
+Status stopped_after(size_t done, size_t all, const ResultFile& out) {
+  const std::string count = std::to_string(done) + " of " + std::to_string(all) + " rows are ";
+  if (out.partial_path().empty()) return cancelled(count + "written");
+  return cancelled(count + "in " + out.partial_path() + "; --resume continues");
 }
 
 }  // namespace mainspring::cli

@@ -3,7 +3,9 @@
 // The one idea: rows go to <path>.partial, each handed to the system when it is written; at the end
 // the file takes its name, so whoever reads <path> sees all rows or the file that was there before.
 // Resuming keeps the whole rows of <path>.partial if <path>.partial.json says that they were made
-// with what this run is made with. A pipe or device (and "-") is written directly.
+// with what this run is made with. A pipe or device is written directly, and so is whatever
+// standard output is ("-", /dev/stdout). A link is followed: the file that it names is replaced,
+// not it.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +32,9 @@ class ResultFile {
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
 
+  /// True when resuming finds `path` finished: nothing is left of an interrupted run.
+  static bool is_finished(const std::string& path);
+
   /// Rows found when resuming, without their newlines.
   const std::vector<std::string>& kept_rows() const { return kept_rows_; }
   /// Where rows are before commit, for messages.
@@ -52,5 +57,8 @@ class ResultFile {
   bool owns_fd_ = true;
   std::vector<std::string> kept_rows_;
 };
+
+/// What an interrupted command says: cancelled, with what is done and how to go on.
+Status stopped_after(size_t done, size_t all, const ResultFile& out);
 
 }  // namespace mainspring::cli

@@ -81,6 +81,34 @@ TEST_F(ResultFileTest, ResumingWithSomethingElseIsRefusedByName) {
   EXPECT_EQ(read(path_ + ".partial"), "one\n");
 }
 
+TEST_F(ResultFileTest, ALinkIsFollowedNotReplaced) {
+  const std::string real = folder_ + "/real.jsonl";
+  write(real, "old\n");
+  std::filesystem::create_symlink("real.jsonl", path_);
+  auto file = ResultFile::open(path_, false, kMadeWith);
+  ASSERT_TRUE(file.ok() && (*file)->append("new").ok() && (*file)->commit().ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(read(real), "new\n");
+}
+
+TEST_F(ResultFileTest, ANameOfStandardOutputIsWrittenDirectly) {
+  std::filesystem::create_symlink("/proc/self/fd/1", path_);
+  testing::internal::CaptureStdout();  // makes it a regular file
+  auto file = ResultFile::open(path_, false, kMadeWith);
+  ASSERT_TRUE(file.ok() && (*file)->append("row").ok() && (*file)->commit().ok());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "row\n");
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+}
+
+TEST_F(ResultFileTest, AFinishedFileIsToldFromAnInterruptedOne) {
+  EXPECT_FALSE(ResultFile::is_finished(path_));
+  write(path_, "row\n");
+  EXPECT_TRUE(ResultFile::is_finished(path_));
+  write(path_ + ".partial", "row\n");
+  EXPECT_FALSE(ResultFile::is_finished(path_));
+  EXPECT_FALSE(ResultFile::is_finished("-"));
+}
+
 TEST_F(ResultFileTest, ARunThatWroteNothingLeavesNothing) {
   {
     ASSERT_TRUE(ResultFile::open(path_, false, kMadeWith).ok());

@@ -17,9 +17,43 @@ const std::vector<std::string>& known_fields() {
   return fields;
 }
 
-/// A field that is not known is metadata, unless it is nearly the name of one.
+/// What other engines call a setting that is called otherwise here, or is not there.
+struct ForeignField {
+  std::string_view name;
+  std::string_view ours;  // empty: not supported
+};
+constexpr ForeignField kForeignFields[] = {{"max_new_tokens", "max_tokens"},
+                                           {"max_completion_tokens", "max_tokens"},
+                                           {"n_predict", "max_tokens"},
+                                           {"num_predict", "max_tokens"},
+                                           {"num_return_sequences", "n"},
+                                           {"stop_token_ids", "stop_tokens"},
+                                           {"stop_strings", "stop"},
+                                           {"prompt_token_ids", "tokens"},
+                                           {"input_ids", "tokens"},
+                                           {"repetition_penalty", ""},
+                                           {"presence_penalty", ""},
+                                           {"frequency_penalty", ""},
+                                           {"logit_bias", ""},
+                                           {"min_tokens", ""},
+                                           {"min_new_tokens", ""},
+                                           {"typical_p", ""},
+                                           {"best_of", ""},
+                                           {"num_beams", ""},
+                                           {"response_format", ""},
+                                           {"guided_json", ""},
+                                           {"add_special_tokens", ""},
+                                           {"no_repeat_ngram_size", ""}};
+
+/// A field that is not known is metadata, unless it is nearly the name of one or another engine's
+/// name of a setting.
 Status check_field_names(const JsonObject& row) {
   for (const std::string& key : row.keys()) {
+    for (const ForeignField& foreign : kForeignFields) {
+      if (key != foreign.name) continue;
+      if (foreign.ours.empty()) return row.error(key, "is not supported");
+      return row.error(key, "no such field, it is called \"" + std::string(foreign.ours) + "\"");
+    }
     const std::string nearest = nearest_name(key, known_fields());
     const size_t distance = edit_distance(key, nearest);
     const size_t allowed = nearest.size() < 4 ? 0 : nearest.size() < 7 ? 1 : 2;
@@ -81,10 +115,7 @@ Status read_params(const JsonObject& row, const RowContext& context, SamplingPar
     MS_ASSIGN_OR_RETURN(params.stop_tokens, read_tokens(row, "stop_tokens"));
   }
   if (row.has("seed")) {
-    MS_ASSIGN_OR_RETURN(const int64_t seed, row.get_int("seed"));
-    if (seed < 0)
-      return row.error("seed", "expected an integer of at least 0, got " + std::to_string(seed));
-    params.seed = static_cast<uint64_t>(seed);
+    MS_ASSIGN_OR_RETURN(params.seed, row.get_uint("seed"));
   }
   MS_ASSIGN_OR_RETURN(const bool ignore_eos, row.get_bool_or("ignore_eos", false));
   if (!ignore_eos) {
@@ -190,11 +221,15 @@ std::string format_sample(const SampleRow& row, int32_t sample, const SampleResu
 
 Status check_kept_sample(std::string_view line, std::string_view where, const SampleRow& row,
                          int32_t sample, uint64_t seed) {
-  MS_ASSIGN_OR_RETURN(const Json json, parse_json(line, where));
-  MS_ASSIGN_OR_RETURN(const JsonObject kept, JsonObject::from(json, where));
+  const auto parsed = parse_json(line, where);
+  if (!parsed.ok()) {
+    return invalid_argument(parsed.status().message() +
+                            "; cut the file before this line, or remove it to start again");
+  }
+  MS_ASSIGN_OR_RETURN(const JsonObject kept, JsonObject::from(*parsed, where));
   MS_ASSIGN_OR_RETURN(const int64_t kept_row, kept.get_int("row"));
   MS_ASSIGN_OR_RETURN(const int64_t kept_sample, kept.get_int("sample"));
-  MS_ASSIGN_OR_RETURN(const int64_t kept_seed, kept.get_int("seed"));
+  MS_ASSIGN_OR_RETURN(const uint64_t kept_seed, kept.get_uint("seed"));
   MS_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, read_tokens(kept, "prompt_tokens"));
   const auto differs = [&](std::string_view field) {
     return kept.error(field, "differs from what row " + std::to_string(row.request.place) +
@@ -203,7 +238,7 @@ Status check_kept_sample(std::string_view line, std::string_view where, const Sa
   if (kept_row != row.request.place) return differs("row");
   if (kept_sample != sample) return differs("sample");
   if (prompt != row.request.prompt) return differs("prompt_tokens");
-  if (static_cast<uint64_t>(kept_seed) != seed) return differs("seed");
+  if (kept_seed != seed) return differs("seed");
   return {};
 }
 

@@ -71,7 +71,7 @@ TEST_F(SampleRowsTest, BadRowsAreRefusedWithFileLineAndField) {
   EXPECT_EQ(refusal(R"({"tokens":[1],"top_p":1.5})"),
             "in.jsonl:3: top_p: expected a number above 0 and at most 1, got 1.5");
   EXPECT_EQ(refusal(R"({"tokens":[1],"seed":-4})"),
-            "in.jsonl:3: seed: expected an integer of at least 0, got -4");
+            "in.jsonl:3: seed: expected an integer from 0 to 18446744073709551615, got -4");
   EXPECT_EQ(refusal(R"({"tokens":[1,-1]})"),
             "in.jsonl:3: tokens: token 1 is -1, expected a token number");
   EXPECT_EQ(refusal(R"({"tokens":[1],"n":5000000000})"),
@@ -88,6 +88,19 @@ TEST_F(SampleRowsTest, AMistypedFieldIsRefusedWithTheNearestNameAndMetadataIsNot
   EXPECT_EQ(refusal(R"({"tokens":[1],"maxtokens":1})"),
             "in.jsonl:3: maxtokens: no such field, did you mean \"max_tokens\"?");
   EXPECT_TRUE(parse(R"({"tokens":[1],"topic":"a","answer":1,"k":2,"no":3})").ok());
+}
+
+TEST_F(SampleRowsTest, OtherEnginesNamesOfSettingsAreRefused) {
+  EXPECT_EQ(refusal(R"({"tokens":[1],"max_new_tokens":4})"),
+            "in.jsonl:3: max_new_tokens: no such field, it is called \"max_tokens\"");
+  EXPECT_EQ(refusal(R"({"tokens":[1],"repetition_penalty":1.5})"),
+            "in.jsonl:3: repetition_penalty: is not supported");
+}
+
+TEST_F(SampleRowsTest, EverySeedThatIsWrittenReadsBack) {
+  const auto row = parse(R"({"tokens":[1],"seed":18446744073709551615})");
+  ASSERT_TRUE(row.ok()) << row.status().to_string();
+  EXPECT_EQ(row->request.params.seed, 18446744073709551615u);
 }
 
 TEST_F(SampleRowsTest, TextNeedsATokenizerAndMessagesATemplate) {

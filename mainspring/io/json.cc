@@ -211,7 +211,8 @@ Status JsonObject::error(std::string_view key, std::string_view problem) const {
 
 Status JsonObject::wrong(std::string_view key, std::string_view expected, const Json* got) const {
   if (got == nullptr) return error(key, "is missing, expected " + std::string(expected));
-  return error(key, "expected " + std::string(expected) + ", got " + std::string(json_kind(*got)));
+  const std::string shown = got->is_number() ? json_text(*got) : std::string(json_kind(*got));
+  return error(key, "expected " + std::string(expected) + ", got " + shown);
 }
 
 Result<bool> JsonObject::get_bool(std::string_view key) const {
@@ -225,6 +226,14 @@ Result<int64_t> JsonObject::get_int(std::string_view key) const {
   int64_t out = 0;
   if (value == nullptr || !read_int(*value, out)) return wrong(key, "an integer", value);
   return out;
+}
+
+Result<uint64_t> JsonObject::get_uint(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr || !value->is_number_unsigned()) {
+    return wrong(key, "an integer from 0 to 18446744073709551615", value);
+  }
+  return value->get<uint64_t>();
 }
 
 Result<double> JsonObject::get_number(std::string_view key) const {

@@ -50,6 +50,7 @@ class JsonObject {
   // expected and what was got ("is missing" if absent). Integers that do not fit, and numbers with
   // a fraction where an integer is due, are refused.
   Result<bool> get_bool(std::string_view key) const;
+  Result<uint64_t> get_uint(std::string_view key) const;
   Result<int64_t> get_int(std::string_view key) const;
   Result<double> get_number(std::string_view key) const;
   Result<std::string> get_string(std::string_view key) const;

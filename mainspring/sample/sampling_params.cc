@@ -38,7 +38,10 @@ Status validate(const SamplingParams& params, int64_t vocabulary) {
   if (!(params.min_p >= 0.0f && params.min_p <= 1.0f)) {
     return refuse("min_p", "a number from 0 to 1", number(params.min_p));
   }
-  if (params.n < 1) return refuse("n", "an integer of at least 1", std::to_string(params.n));
+  if (params.n < 1 || params.n > kMaxSamples) {
+    return refuse("n", "an integer from 1 to " + std::to_string(kMaxSamples),
+                  std::to_string(params.n));
+  }
   if (params.top_logprobs < 0 || params.top_logprobs > kMaxTopLogprobs) {
     return refuse("top_logprobs", "an integer from 0 to " + std::to_string(kMaxTopLogprobs),
                   std::to_string(params.top_logprobs));

@@ -28,6 +28,7 @@ struct SamplingParams {
 };
 
 inline constexpr int32_t kMaxTopLogprobs = 128;
+inline constexpr int32_t kMaxSamples = 1 << 20;  // of one request
 
 /// Errors: invalid argument "<field>: expected ..., got ...", such as "top_p: expected a number
 /// above 0 and at most 1, got 1.5".

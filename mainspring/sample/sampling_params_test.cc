@@ -31,7 +31,7 @@ TEST(SamplingParams, EachBadFieldIsRefusedByNameWithWhatWasExpected) {
             "top_p: expected a number above 0 and at most 1, got 0");
   EXPECT_EQ(refusal([](auto& p) { p.min_p = 2.0f; }),
             "min_p: expected a number from 0 to 1, got 2");
-  EXPECT_EQ(refusal([](auto& p) { p.n = 0; }), "n: expected an integer of at least 1, got 0");
+  EXPECT_EQ(refusal([](auto& p) { p.n = 0; }), "n: expected an integer from 1 to 1048576, got 0");
   EXPECT_EQ(refusal([](auto& p) { p.top_logprobs = 500; }),
             "top_logprobs: expected an integer from 0 to 128, got 500");
   EXPECT_EQ(refusal([](auto& p) { p.stop = {""}; }),
