@@ -15,7 +15,7 @@ test:
 	@cmake --preset release -DMS_BUILD_TESTS=ON
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build --output-on-failure -j $(JOBS) -L fast
-	@ctest --test-dir build --output-on-failure -L slow
+	@ctest --test-dir build --output-on-failure -j 2 -L slow
 
 demo: build
 	@scripts/demo
