@@ -23,11 +23,14 @@ std::string refusal(const Tensor& last) {
 
 TEST(Grad, ATrainableParameterReadByAnOpWithoutAnAccumulatorIsRefused) {
   Traced scaled;
-  EXPECT_THAT(refusal(scale(scaled.x, 2.0f)), testing::HasSubstr("[scale] cannot train parameter x (input 0)"));
+  EXPECT_THAT(refusal(scale(scaled.x, 2.0f)),
+              testing::HasSubstr("[scale] cannot train parameter x (input 0)"));
   Traced multiplied;
-  EXPECT_THAT(refusal(mul(fill_picked(multiplied.tracer, 1.0f), multiplied.x)), testing::HasSubstr("[mul] cannot train parameter x"));
+  EXPECT_THAT(refusal(mul(fill_picked(multiplied.tracer, 1.0f), multiplied.x)),
+              testing::HasSubstr("[mul] cannot train parameter x"));
   Traced added;
-  EXPECT_THAT(refusal(add({added.x, added.x})), testing::HasSubstr("[add] cannot train parameter x"));
+  EXPECT_THAT(refusal(add({added.x, added.x})),
+              testing::HasSubstr("[add] cannot train parameter x"));
 }
 
 }  // namespace

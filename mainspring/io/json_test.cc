@@ -107,8 +107,7 @@ TEST_F(Fields, AreReadByType) {
 }
 
 TEST_F(Fields, OfTheWrongTypeAreRefusedWithTheirPath) {
-  EXPECT_EQ(object_.get_int("f").status().message(),
-            "c.json: f: expected an integer, got 1.5");
+  EXPECT_EQ(object_.get_int("f").status().message(), "c.json: f: expected an integer, got 1.5");
   EXPECT_EQ(object_.get_int("big").status().message(),
             "c.json: big: expected an integer, got 18446744073709551615");
   EXPECT_EQ(object_.get_bool("i").status().message(), "c.json: i: expected a boolean, got 3");
