@@ -5,6 +5,7 @@
 
 #include "mainspring/base/bf16.h"
 #include "mainspring/base/check.h"
+#include "mainspring/base/nf4_levels.h"
 
 namespace mainspring::ref {
 namespace {
@@ -25,26 +26,6 @@ double half(uint16_t bits) {
   if (exponent == 0) return sign * std::ldexp(mantissa, -24);
   return sign * std::ldexp(1024 + mantissa, exponent - 25);
 }
-
-// QLoRA's 16 levels, for code 0 to 15: Dettmers et al. 2023, arXiv:2305.14314, appendix E.
-constexpr float kNf4Levels[16] = {
-    -1.0f,
-    -0.6961928009986877f,
-    -0.5250730514526367f,
-    -0.39491748809814453f,
-    -0.28444138169288635f,
-    -0.18477343022823334f,
-    -0.09105003625154495f,
-    0.0f,
-    0.07958029955625534f,
-    0.16093020141124725f,
-    0.24611230194568634f,
-    0.33791524171829224f,
-    0.44070982933044434f,
-    0.5626170039176941f,
-    0.7229568362236023f,
-    1.0f,
-};
 
 // Value `i` of a GGUF block of 32: byte i holds value i in its low half and value i + 16 in its
 // high one.

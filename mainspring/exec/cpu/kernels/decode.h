@@ -4,30 +4,11 @@
 #pragma once
 
 #include "mainspring/base/f16.h"
+#include "mainspring/base/nf4_levels.h"
 #include "mainspring/exec/cpu/kernels/linear_table.h"
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 namespace {
-
-// The 16 levels of NormalFloat4: Dettmers et al. 2023, arXiv:2305.14314, appendix E.
-constexpr float kNormalFloat4[16] = {
-    -1.0f,
-    -0.6961928009986877f,
-    -0.5250730514526367f,
-    -0.39491748809814453f,
-    -0.28444138169288635f,
-    -0.18477343022823334f,
-    -0.09105003625154495f,
-    0.0f,
-    0.07958029955625534f,
-    0.16093020141124725f,
-    0.24611230194568634f,
-    0.33791524171829224f,
-    0.44070982933044434f,
-    0.5626170039176941f,
-    0.7229568362236023f,
-    1.0f,
-};
 
 MS_INLINE float read_f16(const uint8_t* p) {
   uint16_t bits;
@@ -69,8 +50,8 @@ MS_INLINE void block_nf4(const uint8_t* __restrict block, int64_t block_index, c
   const float code = static_cast<float>(block[32]);
   const float scale = code / 255.0f * aux[1 + block_index / 256] + aux[0];
   for (int j = 0; j < 32; ++j) {
-    out[2 * j] = kNormalFloat4[block[j] >> 4] * scale;
-    out[2 * j + 1] = kNormalFloat4[block[j] & 15] * scale;
+    out[2 * j] = kNf4Levels[block[j] >> 4] * scale;
+    out[2 * j + 1] = kNf4Levels[block[j] & 15] * scale;
   }
 }
 
