@@ -6,10 +6,10 @@
 #include <map>
 #include <memory>
 
-#include "mainspring/base/nearest.h"
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/toml.h"
+#include "mainspring/train/recipe_text.h"
 
 namespace mainspring {
 namespace {
@@ -24,6 +24,7 @@ struct Key {
   std::string meaning;
   std::function<std::string(const ConfigValue&)> read;  // "" or what was expected
   std::function<Json()> print;
+  StringList choices = {};  // of a string that has few values
 };
 
 // The key table, bound to one Recipe.
@@ -113,15 +114,12 @@ void Schema::choice(std::string key, std::string& target, StringList choices, st
   for (const std::string& c : choices) list += (list.empty() ? "\"" : " | \"") + c + "\"";
   const auto read = [&target, choices, list](const ConfigValue& value) -> std::string {
     const auto* s = std::get_if<std::string>(&value.value);
-    if (s == nullptr) return list;
-    if (std::find(choices.begin(), choices.end(), *s) == choices.end()) {
-      return list + " (nearest to \"" + *s + "\" is \"" + nearest_name(*s, choices) + "\")";
-    }
+    if (s == nullptr || std::find(choices.begin(), choices.end(), *s) == choices.end()) return list;
     target = *s;
     return "";
   };
-  keys_.push_back(
-      {std::move(key), list, std::move(meaning), read, [&target] { return Json(target); }});
+  keys_.push_back({std::move(key), list, std::move(meaning), read,
+                   [&target] { return Json(target); }, choices});
 }
 
 void Schema::boolean(std::string key, bool& target, std::string meaning) {
@@ -246,16 +244,27 @@ Schema::Schema(Recipe& r) {
 
 using Origins = std::map<std::string, std::string>;
 
+// A value of --set has the key in its place already.
+std::string place_of(const ConfigValue& value, const std::string& name) {
+  return value.line == 0 ? value.where() : value.where() + ": " + name;
+}
+
+std::string choice_hint(const Key& key, const ConfigValue& value) {
+  const auto* text = std::get_if<std::string>(&value.value);
+  const std::string nearest = text == nullptr ? "" : near_name(*text, key.choices);
+  return nearest.empty() ? "" : "; nearest is \"" + nearest + "\"";
+}
+
 Status apply(const Schema& schema, const std::string& name, const ConfigValue& value,
              Origins& origins) {
   const Key* key = schema.find(name);
   if (key == nullptr) {
-    return invalid_argument(value.where() + ": unknown key \"" + name + "\", nearest is \"" +
-                            nearest_name(name, schema.names()) + "\"");
+    return invalid_argument(value.where() + ": unknown key \"" + name + "\"" +
+                            unknown_key_hint(name, schema.names()));
   }
   if (const std::string expected = key->read(value); !expected.empty()) {
-    return invalid_argument(value.where() + ": " + name + ": expected " + expected + ", got " +
-                            std::string(value.type_name()));
+    return invalid_argument(place_of(value, name) + ": expected " + expected + ", got " +
+                            value_text(value) + choice_hint(*key, value));
   }
   origins[name] = value.where();
   return {};

@@ -45,16 +45,47 @@ TEST(Recipe, AnUnknownKeyNamesItsPlaceAndTheNearestKey) {
   EXPECT_NE(error.find("nearest is \"train.steps\""), std::string::npos) << error;
 }
 
-TEST(Recipe, AWrongTypeSaysWhatWasExpected) {
+TEST(Recipe, AWrongValueSaysWhatWasExpectedAndGot) {
   EXPECT_NE(error_of(std::string(kMinimal) + "[train]\nsteps = \"many\"\n")
-                .find("expected an integer >= 1, got a string"),
+                .find("expected an integer >= 1, got \"many\""),
             std::string::npos);
   EXPECT_NE(error_of(std::string(kMinimal) + "[optim]\nschedule = \"cosin\"\n")
-                .find("nearest to \"cosin\" is \"cosine\""),
+                .find("got \"cosin\"; nearest is \"cosine\""),
             std::string::npos);
   EXPECT_NE(
       error_of(std::string(kMinimal) + "[tune]\ndropout = 2\n").find("a number from 0 to 0.99"),
       std::string::npos);
+}
+
+TEST(Recipe, ARefusedSetNamesItsKeyOnceAndTheValueGot) {
+  EXPECT_EQ(error_of(kMinimal, {"train.steps=-1"}),
+            "--set train.steps: expected an integer >= 1, got -1");
+  EXPECT_EQ(error_of(kMinimal, {"optim.lr=nan"}),
+            "--set optim.lr: expected a number >= 0, got nan");
+  EXPECT_EQ(error_of(kMinimal, {"seed=99999999999999999999"}),
+            "--set seed: expected an integer >= 0, got 99999999999999999999, which does not fit 64 "
+            "bits");
+  EXPECT_EQ(error_of(kMinimal, {"data.weights=[1, \"x\"]"}),
+            "--set data.weights: expected a list of numbers > 0, got [1, \"x\"]");
+  EXPECT_NE(error_of(kMinimal, {"train.steps=" + std::string(200, 'x')}).find("xxx...\""),
+            std::string::npos);
+}
+
+TEST(Recipe, AHintComparesTheLastPartAndIsLeftOutWhenNothingIsNear) {
+  EXPECT_EQ(error_of(kMinimal, {"steps=3"}),
+            "--set steps: unknown key \"steps\", nearest is \"train.steps\"");
+  EXPECT_NE(error_of(kMinimal, {"optim.steps=3"}).find("nearest is \"train.steps\""),
+            std::string::npos);
+  EXPECT_EQ(error_of(kMinimal, {"a.b.c=3"}),
+            "--set a.b.c: unknown key \"a.b.c\"; there are seed, title and the tables model, data, "
+            "tune, train, optim, checkpoint (mainspring train --keys)");
+  EXPECT_NE(error_of(kMinimal, {"train=5"}).find("it is a table; set one of its keys: train.steps"),
+            std::string::npos);
+  EXPECT_NE(error_of(kMinimal, {"checkpoint.interval=5"})
+                .find("the keys of this table are checkpoint.every, checkpoint.keep_last"),
+            std::string::npos);
+  EXPECT_EQ(error_of(kMinimal, {"data.loss_on=user"}),
+            "--set data.loss_on: expected \"assistant\" | \"all\", got \"user\"");
 }
 
 TEST(Recipe, ASetValueIsTomlOrElseAString) {
