@@ -303,6 +303,48 @@ Status check_model(const Recipe& r) {
   return {};
 }
 
+Status check_schedule(const Recipe& r) {
+  if (r.optim.schedule == "wsd" && r.optim.decay_steps == 0) {
+    return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
+  }
+  if (r.optim.schedule != "wsd" && r.optim.decay_steps > 0) {
+    return invalid_argument("optim.decay_steps belongs to optim.schedule = \"wsd\": with \"" +
+                            r.optim.schedule + "\" it must be 0, got " +
+                            std::to_string(r.optim.decay_steps));
+  }
+  if (r.optim.schedule == "constant" && r.optim.final_ratio > 0) {
+    return invalid_argument(
+        "optim.final_ratio belongs to a schedule that falls: with optim.schedule = \"constant\" it "
+        "must be 0");
+  }
+  if (r.optim.warmup_steps > r.train.steps ||
+      r.optim.decay_steps > r.train.steps - r.optim.warmup_steps) {
+    return invalid_argument(
+        "optim.warmup_steps + optim.decay_steps: expected at most train.steps (" +
+        std::to_string(r.train.steps) + ")");
+  }
+  return {};
+}
+
+Status check_tune(const Recipe& r) {
+  const StringList& targets = r.tune.targets;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (std::find(targets.begin(), targets.begin() + static_cast<int64_t>(i), targets[i]) !=
+        targets.begin() + static_cast<int64_t>(i)) {
+      return invalid_argument("tune.targets: \"" + targets[i] + "\" stands there twice");
+    }
+  }
+  if (r.tune.mode == "lora") return {};
+  if (r.tune.dropout > 0) {
+    return invalid_argument("tune.dropout belongs to LoRA: with tune.mode = \"full\" it must be 0");
+  }
+  if (!targets.empty()) {
+    return invalid_argument(
+        "tune.targets belongs to LoRA: with tune.mode = \"full\" it must be empty");
+  }
+  return {};
+}
+
 Status check_combinations(const Recipe& r) {
   MS_RETURN_IF_ERROR(check_model(r));
   if (r.data.files.empty())
@@ -315,18 +357,8 @@ Status check_combinations(const Recipe& r) {
   if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
     return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
   }
-  if (r.optim.schedule == "wsd" && r.optim.decay_steps == 0) {
-    return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
-  }
-  if (r.optim.warmup_steps + r.optim.decay_steps > r.train.steps) {
-    return invalid_argument(
-        "optim.warmup_steps + optim.decay_steps: expected at most train.steps (" +
-        std::to_string(r.train.steps) + ")");
-  }
-  if (r.tune.mode == "full" && r.tune.dropout > 0) {
-    return invalid_argument("tune.dropout belongs to LoRA: with tune.mode = \"full\" it must be 0");
-  }
-  return {};
+  MS_RETURN_IF_ERROR(check_tune(r));
+  return check_schedule(r);
 }
 
 }  // namespace

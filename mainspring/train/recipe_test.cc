@@ -110,6 +110,21 @@ TEST(Recipe, ImpossibleCombinationsAreRefused) {
   EXPECT_NE(error_of(minimal, {"optim.schedule=wsd"}).find("optim.decay_steps"), std::string::npos);
   EXPECT_NE(error_of(minimal, {"optim.warmup_steps=1000"}).find("at most train.steps"),
             std::string::npos);
+  const std::string most = std::to_string(INT64_MAX);  // the sum must not wrap
+  EXPECT_NE(error_of(minimal, {"optim.schedule=wsd", "optim.warmup_steps=" + most,
+                               "optim.decay_steps=" + most})
+                .find("at most train.steps"),
+            std::string::npos);
+  EXPECT_NE(error_of(minimal, {"optim.decay_steps=5"}).find("with \"cosine\" it must be 0, got 5"),
+            std::string::npos);
+  EXPECT_NE(error_of(minimal, {"optim.schedule=constant", "optim.final_ratio=0.1"})
+                .find("a schedule that falls"),
+            std::string::npos);
+  EXPECT_NE(error_of(minimal, {"tune.targets=[\"q_proj\", \"v_proj\", \"q_proj\"]"})
+                .find("tune.targets: \"q_proj\" stands there twice"),
+            std::string::npos);
+  EXPECT_NE(error_of(minimal, {"tune.mode=full", "tune.targets=q_proj"}).find("belongs to LoRA"),
+            std::string::npos);
 }
 
 TEST(Recipe, EveryKeyHasAMeaning) {
