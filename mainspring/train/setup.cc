@@ -1,6 +1,10 @@
 #include "mainspring/train/setup.h"
 
+#include <algorithm>
+
+#include "mainspring/ir/passes/pass.h"
 #include "mainspring/models/names.h"
+#include "mainspring/train/recipe_text.h"
 #include "mainspring/weights/quantise.h"
 
 namespace mainspring {
@@ -25,6 +29,22 @@ bool is_linear_weight(const std::string& name) {
     if (name.ends_with(linear + ".weight")) return true;
   }
   return false;
+}
+
+// The engine refuses an unknown pass too, but only when it first compiles.
+Status check_passes(const Recipe& recipe) {
+  std::vector<std::string> known;
+  for (const auto& pass : make_passes(RecomputePolicy::kNone)) known.emplace_back(pass->name());
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  for (const std::string& name : recipe.train.disabled_passes) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string nearest = near_name(name, known);
+    return invalid_argument(
+        "train.disabled_passes: no pass is named \"" + name + "\"" +
+        (nearest.empty() ? "; there are " + list : ", nearest is \"" + nearest + "\""));
+  }
+  return {};
 }
 
 Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
@@ -94,6 +114,7 @@ Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe,
 
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   TrainSetup setup;
+  MS_RETURN_IF_ERROR(check_passes(recipe));
   MS_ASSIGN_OR_RETURN(setup.model, load_recipe_model(recipe));
   MS_ASSIGN_OR_RETURN(setup.text, make_model_text(*setup.model));
   MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));

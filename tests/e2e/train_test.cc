@@ -42,14 +42,30 @@ class TrainRun : public testing::Test {
     if (!recipe.ok()) return recipe.status();
     const auto executor = test::make_executor();
     int64_t asked = 0;
+    said_.clear();
     TrainOptions options{
         .run_dir = dir_ + "/" + name,
         .resume = resume,
         .dry_run = false,
         .should_stop = [&] { return stop_after_questions >= 0 && asked++ >= stop_after_questions; },
         .facts = {},
-        .say = {}};
+        .say = [&](const std::string& line) { said_ += line + "\n"; }};
     return run_training(*recipe, *executor, options);
+  }
+
+  // What a dry run refuses; "" if nothing.
+  std::string refusal(const std::vector<std::string>& sets, const std::string& name = "dry") {
+    const auto recipe = load_recipe(dir_ + "/recipe.toml", sets);
+    if (!recipe.ok()) return recipe.status().message();
+    const auto executor = test::make_executor();
+    const auto result = run_training(*recipe, *executor,
+                                     {.run_dir = dir_ + "/" + name,
+                                      .resume = false,
+                                      .dry_run = true,
+                                      .should_stop = {},
+                                      .facts = {},
+                                      .say = {}});
+    return result.ok() ? "" : result.status().message();
   }
 
   std::string digest(const std::string& name) {
@@ -59,6 +75,7 @@ class TrainRun : public testing::Test {
   }
 
   std::string dir_;
+  std::string said_;
 };
 
 TEST_F(TrainRun, LossFallsAndTheRunFolderIsComplete) {
@@ -128,6 +145,14 @@ TEST_F(TrainRun, DryRunTouchesNothing) {
   ASSERT_TRUE(run_training(recipe, *executor, options).ok());
   EXPECT_FALSE(fs::exists(dir_ + "/dry"));
   EXPECT_NE(said.find("20 steps of 4 sequences"), std::string::npos);
+}
+
+TEST_F(TrainRun, DryRunRefusesAnUnknownPass) {
+  EXPECT_EQ(refusal({"train.disabled_passes=dead_cod"}),
+            "train.disabled_passes: no pass is named \"dead_cod\", nearest is \"dead_code\"");
+  EXPECT_NE(refusal({"train.disabled_passes=foo"}).find("there are constant_folding, "),
+            std::string::npos);
+  EXPECT_EQ(refusal({"train.disabled_passes=dead_code"}), "");
 }
 
 }  // namespace
