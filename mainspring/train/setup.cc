@@ -1,8 +1,10 @@
 #include "mainspring/train/setup.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "mainspring/ir/passes/pass.h"
+#include "mainspring/models/decoder.h"
 #include "mainspring/models/names.h"
 #include "mainspring/train/recipe_text.h"
 #include "mainspring/weights/quantise.h"
@@ -45,6 +47,24 @@ Status check_passes(const Recipe& recipe) {
         (nearest.empty() ? "; there are " + list : ", nearest is \"" + nearest + "\""));
   }
   return {};
+}
+
+// B A has at most the rank of the matrix it is added to: more only takes memory.
+Status check_rank(const Recipe& recipe, const ModelConfig& config) {
+  if (recipe.tune.mode != "lora") return {};
+  MS_ASSIGN_OR_RETURN(const auto modules, lora_modules(config, recipe.tune.targets));
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  std::string smallest;
+  for (const std::string& module : modules) {
+    const auto [out, in] = linear_shape(config, module);
+    if (std::min(out, in) >= limit) continue;
+    limit = std::min(out, in);
+    smallest = module + ", " + std::to_string(out) + " x " + std::to_string(in);
+  }
+  if (recipe.tune.rank <= limit) return {};
+  return invalid_argument("tune.rank: expected at most " + std::to_string(limit) +
+                          ", the smaller side of the smallest targeted matrix (" + smallest +
+                          "), got " + std::to_string(recipe.tune.rank));
 }
 
 Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
@@ -116,6 +136,7 @@ Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   TrainSetup setup;
   MS_RETURN_IF_ERROR(check_passes(recipe));
   MS_ASSIGN_OR_RETURN(setup.model, load_recipe_model(recipe));
+  MS_RETURN_IF_ERROR(check_rank(recipe, setup.model->config));
   MS_ASSIGN_OR_RETURN(setup.text, make_model_text(*setup.model));
   MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));
   MS_ASSIGN_OR_RETURN(setup.data, DataLoader::open(data_options(recipe), setup.encoder));

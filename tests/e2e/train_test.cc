@@ -155,5 +155,14 @@ TEST_F(TrainRun, DryRunRefusesAnUnknownPass) {
   EXPECT_EQ(refusal({"train.disabled_passes=dead_code"}), "");
 }
 
+TEST_F(TrainRun, ARankAboveTheSmallestTargetedSideIsRefused) {
+  EXPECT_EQ(refusal({"tune.rank=100000000"}),
+            "tune.rank: expected at most 32, the smaller side of the smallest targeted matrix "
+            "(model.layers.0.self_attn.k_proj, 32 x 64), got 100000000");
+  EXPECT_EQ(refusal({"tune.rank=32"}), "");
+  EXPECT_EQ(refusal({"tune.rank=64", "tune.targets=[\"q_proj\", \"up_proj\"]"}), "");
+  EXPECT_EQ(refusal({"tune.rank=100", "tune.mode=full"}), "");  // of no use, so of no harm
+}
+
 }  // namespace
 }  // namespace mainspring
