@@ -59,6 +59,10 @@ Result<std::shared_ptr<const RowFile>> RowFile::open(const std::string& path,
   struct stat info{};
   if (::fstat(file->fd_, &info) != 0) return system_error("inspect", path, errno);
   if (S_ISDIR(info.st_mode)) return invalid_argument(path + ": is a folder; expected a JSONL file");
+  // A device may have no end: copying it would fill the disk.
+  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) {
+    return invalid_argument(path + ": is a device or socket; expected a JSONL file");
+  }
   if (S_ISREG(info.st_mode)) {
     file->size_bytes_ = info.st_size;
   } else {

@@ -36,9 +36,9 @@ class RowFile {
  public:
   static constexpr int64_t kMaxRowBytes = int64_t{256} << 20;
 
-  /// Opens and indexes. A pipe or device is first copied to an unnamed temporary file. `digest`
-  /// gets the file's bytes (a missing last newline added). Errors: not found; invalid argument for
-  /// a folder or a row over kMaxRowBytes (file:line); deadline exceeded for a pipe that gives
+  /// Opens and indexes. A pipe is first copied to an unnamed temporary file. `digest` gets the
+  /// file's bytes (a missing last newline added). Errors: not found; invalid argument for a folder,
+  /// a device or a row over kMaxRowBytes (file:line); deadline exceeded for a pipe that gives
   /// nothing; resource exhausted if the temporary file does not fit.
   static Result<std::shared_ptr<const RowFile>> open(const std::string& path,
                                                      const ReadOptions& options,

@@ -92,6 +92,15 @@ TEST_F(RowFileTest, FilesWithoutRowsMissingFilesAndFoldersAreRefusedByName) {
   EXPECT_EQ(RowList::open({dir_}, options_).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(RowFileTest, ADeviceIsRefusedForItMayHaveNoEnd) {
+  for (const char* path : {"/dev/null", "/dev/zero"}) {
+    const auto list = RowList::open({path}, options_);
+    ASSERT_EQ(list.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(list.status().message(),
+              std::string(path) + ": is a device or socket; expected a JSONL file");
+  }
+}
+
 TEST_F(RowFileTest, AFileThatShrankIsDataLoss) {
   const std::string path = put("a", "{1}\n{2}\n");
   const auto list = RowList::open({path}, options_);
