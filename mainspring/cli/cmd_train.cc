@@ -7,6 +7,7 @@
 #include "mainspring/cli/exit_code.h"
 #include "mainspring/cli/interrupt.h"
 #include "mainspring/exec/cpu/cpu_executor.h"
+#include "mainspring/run/run_folder.h"
 #include "mainspring/train/trainer.h"
 
 namespace mainspring::cli {
@@ -43,16 +44,17 @@ Status train(const TrainFlags& flags) {
                              &notes));
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
   Interrupt interrupt(true);
-  TrainOptions options{.run_dir = flags.run_dir.empty() ? "runs/" + recipe.title : flags.run_dir,
-                       .resume = flags.resume,
-                       .dry_run = flags.dry_run,
-                       .should_stop = [&] { return interrupt.pending() != 0; },
-                       .facts = {},
-                       .say =
-                           [](const std::string& line) {
-                             std::printf("%s\n", line.c_str());
-                             std::fflush(stdout);
-                           }};
+  TrainOptions options{
+      .run_dir = flags.run_dir.empty() ? "runs/" + folder_name(recipe.title) : flags.run_dir,
+      .resume = flags.resume,
+      .dry_run = flags.dry_run,
+      .should_stop = [&] { return interrupt.pending() != 0; },
+      .facts = {},
+      .say =
+          [](const std::string& line) {
+            std::printf("%s\n", line.c_str());
+            std::fflush(stdout);
+          }};
   MS_ASSIGN_OR_RETURN(const TrainResult result, run_training(recipe, *executor, options));
   if (!flags.dry_run) print_end(result);
   return {};
@@ -68,7 +70,8 @@ void add_train(CommandRegistry& registry) {
   auto flags = std::make_shared<TrainFlags>();
   Flags& f = registry.add("train", "run a training recipe", [flags] { return run_train(*flags); });
   f.positional("recipe", &flags->recipe, false, "TOML file, such as recipes/sft_lora.toml");
-  f.text("run-dir", &flags->run_dir, "folder of the run (default runs/<title>)");
+  f.text("run-dir", &flags->run_dir,
+         "folder of the run (default runs/<title>, as one folder name)");
   f.texts("set", &flags->sets, "override a key: a.b=value, the value as TOML, else a string");
   f.integer("threads", &flags->threads, 0, "compute threads; 0: all cores of the container");
   f.text("isa", &flags->isa,

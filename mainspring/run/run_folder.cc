@@ -405,6 +405,20 @@ Status RunFolder::Impl::write_report(const std::string& state) {
   return write_file_atomically(path("report.html"), make_report(data));
 }
 
+std::string folder_name(std::string_view title) {
+  constexpr size_t kMaxBytes = 100;
+  std::string name;
+  for (const char c : title) {
+    const bool is_inside = (static_cast<unsigned char>(c) & 0xC0) == 0x80;  // of a UTF-8 character
+    const bool stays = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || c == '.';
+    if (!is_inside) name += stays ? c : '-';
+  }
+  name.erase(0, std::min(name.find_first_not_of(".-"), name.size()));
+  name.resize(std::min(name.size(), kMaxBytes));
+  return name.empty() ? "run" : name;
+}
+
 RunFolder::RunFolder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RunFolder::~RunFolder() = default;
 

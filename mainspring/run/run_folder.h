@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -99,6 +100,10 @@ struct RunFolderOptions {
   int64_t keep_points = 2048;       // per curve in memory and page; beyond, neighbours are merged
   std::function<int64_t()> now_ns;  // wall clock since 1970; empty: the system's
 };
+
+/// A title as the name of one folder: ASCII letters, digits, "-", "_" and "." stay, every other
+/// character becomes "-"; no leading "." or "-", at most 100 bytes, "run" if nothing is left.
+std::string folder_name(std::string_view title);
 
 /// Threads: one caller.
 class RunFolder {

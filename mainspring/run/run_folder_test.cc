@@ -199,5 +199,19 @@ TEST_F(RunFolderTest, AResumedRunsPageShowsTheStepsFromBefore) {
   EXPECT_NE(page.find("hello-event"), std::string::npos);
 }
 
+TEST(FolderName, ATitleBecomesTheNameOfOneVisibleFolder) {
+  EXPECT_EQ(folder_name("sft_lora-2.1"), "sft_lora-2.1");
+  EXPECT_EQ(folder_name("../esc"), "esc");
+  EXPECT_EQ(folder_name("a/b c"), "a-b-c");
+  EXPECT_EQ(folder_name("/etc/x"), "etc-x");
+  EXPECT_EQ(folder_name("stra\xC3\x9F"
+                        "e"),
+            "stra-e");
+  EXPECT_EQ(folder_name(".hidden"), "hidden");
+  EXPECT_EQ(folder_name(".."), "run");
+  EXPECT_EQ(folder_name(""), "run");
+  EXPECT_EQ(folder_name(std::string(300, 'x')).size(), 100u);
+}
+
 }  // namespace
 }  // namespace mainspring
