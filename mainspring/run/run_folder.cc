@@ -13,7 +13,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <filesystem>
 
+#include "mainspring/base/nearest.h"
 #include "mainspring/io/atomic_file.h"
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
@@ -67,6 +69,47 @@ std::vector<std::string> names_in(const std::string& dir) {
   ::closedir(handle);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+constexpr const char* kRunFiles[] = {"run.json", "metrics.jsonl", "events.jsonl", "checkpoints"};
+
+/// The first part of a run that `dir` holds; "" if none.
+std::string run_file_in(const std::string& dir) {
+  for (const char* name : kRunFiles) {
+    if (exists(join_path(dir, name))) return name;
+  }
+  return "";
+}
+
+/// "runs" of "runs/a", "." of "a".
+std::string parent_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+Status no_run_to_resume(std::string dir) {
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
+  const std::string parent = parent_of(dir);
+  std::vector<std::string> runs;
+  for (const std::string& name : names_in(parent)) {
+    if (!run_file_in(join_path(parent, name)).empty()) runs.push_back(name);
+  }
+  const std::string nearest = nearest_name(std::filesystem::path(dir).filename().string(), runs);
+  return not_found(dir + ": there is no such run to resume; " +
+                   (nearest.empty() ? "no run is beside it, so start it without --resume"
+                                    : "the nearest beside it is " + join_path(parent, nearest)));
+}
+
+/// Whether the place is fit for a run; touches nothing.
+Status check_place(const std::string& dir, bool resume) {
+  if (dir.empty()) return invalid_argument("run folder: the path is empty");
+  if (!exists(dir)) return resume ? no_run_to_resume(dir) : Status();
+  if (!is_directory(dir)) return invalid_argument(dir + ": is a file; a run needs a folder");
+  if (resume) return {};
+  const std::string found = run_file_in(dir);
+  if (found.empty()) return {};
+  return already_exists(dir + ": holds a run already (" + found +
+                        "); pass --resume to go on with it, or choose another folder");
 }
 
 RunSample sample_from(const Json& json) {
@@ -168,18 +211,7 @@ class RunFolder::Impl {
 };
 
 Status RunFolder::Impl::open() {
-  if (options_.dir.empty()) return invalid_argument("run folder: the path is empty");
-  if (exists(options_.dir) && !is_directory(options_.dir)) {
-    return invalid_argument(options_.dir + ": is a file; a run needs a folder");
-  }
-  if (!options_.resume) {
-    for (const char* name : {"run.json", "metrics.jsonl", "events.jsonl", "checkpoints"}) {
-      if (exists(path(name))) {
-        return already_exists(options_.dir + ": holds a run already (" + name +
-                              "); pass --resume to go on with it, or choose another folder");
-      }
-    }
-  }
+  MS_RETURN_IF_ERROR(check_place(options_.dir, options_.resume));
   MS_RETURN_IF_ERROR(make_directories(options_.dir));
   MS_RETURN_IF_ERROR(make_directories(path("samples")));
   MS_RETURN_IF_ERROR(make_directories(path("checkpoints")));
@@ -403,6 +435,19 @@ Status RunFolder::Impl::write_report(const std::string& state) {
   data.events.assign(event_lines_.begin(), event_lines_.end());
   last_report_ns_ = data.now_ns;
   return write_file_atomically(path("report.html"), make_report(data));
+}
+
+Status check_run_folder(const std::string& dir, bool resume) {
+  MS_RETURN_IF_ERROR(check_place(dir, resume));
+  std::string place = dir;
+  while (!exists(place)) place = parent_of(place);
+  // Permissions do not tell of a read-only or full disk: only making something does.
+  std::string trial = join_path(place, ".tmp-trial-XXXXXX");
+  if (::mkdtemp(trial.data()) == nullptr) {
+    return system_error("write in " + place + " for the run folder", dir, errno);
+  }
+  if (::rmdir(trial.c_str()) != 0) return system_error("remove", trial, errno);
+  return {};
 }
 
 std::string folder_name(std::string_view title) {

@@ -105,12 +105,16 @@ struct RunFolderOptions {
 /// character becomes "-"; no leading "." or "-", at most 100 bytes, "run" if nothing is left.
 std::string folder_name(std::string_view title);
 
+/// Refuses what RunFolder::open would refuse, before any work, and leaves nothing behind. Errors:
+/// as RunFolder::open; the system's if nothing can be made where the folder is or would be.
+Status check_run_folder(const std::string& dir, bool resume);
+
 /// Threads: one caller.
 class RunFolder {
  public:
-  /// Makes the folder. With `resume` it may exist. Errors: already exists (without resume, if
-  /// anything of a run is in it); invalid argument if `dir` is a file; resource exhausted for a
-  /// full disk.
+  /// Makes the folder; with `resume` it must be there. Errors: already exists (without resume, if
+  /// anything of a run is in it); not found (with resume, names the nearest run beside it); invalid
+  /// argument if `dir` is a file; resource exhausted for a full disk.
   static Result<std::unique_ptr<RunFolder>> open(RunFolderOptions options);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

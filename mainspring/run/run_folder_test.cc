@@ -77,6 +77,39 @@ TEST_F(RunFolderTest, AnEmptyFolderIsTakenAndAFileIsRefused) {
   EXPECT_EQ(open().status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(RunFolderTest, ResumingARunThatIsNotThereNamesTheNearestBesideIt) {
+  const std::string parent = dir_;
+  fs::create_directories(parent + "/no-run");
+  dir_ = parent + "/sft-1";
+  ASSERT_TRUE(open().ok());
+  for (const std::string wrong : {"/stf-1", "/stf-1/", "/no-rum"}) {
+    dir_ = parent + wrong;
+    const auto run = open(/*resume=*/true);
+    EXPECT_EQ(run.status().code(), StatusCode::kNotFound);
+    EXPECT_NE(run.status().message().find("the nearest beside it is " + parent + "/sft-1"),
+              std::string::npos)
+        << run.status().to_string();
+    EXPECT_FALSE(fs::exists(dir_));
+  }
+  fs::remove_all(parent + "/sft-1");
+  EXPECT_NE(open(/*resume=*/true).status().message().find("without --resume"), std::string::npos);
+  dir_ = parent + "/no-run";  // a folder without a checkpoint, or anything: from step 0
+  EXPECT_TRUE(open(/*resume=*/true).ok());
+  dir_ = parent;
+}
+
+TEST_F(RunFolderTest, ACheckRefusesWhatOpenWouldAndLeavesNothing) {
+  EXPECT_TRUE(check_run_folder(dir_ + "/a/b", false).ok());
+  EXPECT_FALSE(fs::exists(dir_));
+  EXPECT_EQ(check_run_folder(dir_, true).code(), StatusCode::kNotFound);
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(check_run_folder(dir_, false).code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(check_run_folder(dir_, true).ok());
+  std::ofstream(dir_ + "/file") << "x";
+  EXPECT_FALSE(check_run_folder(dir_ + "/file/run", false).ok());
+  EXPECT_FALSE(check_run_folder("/proc/run", false).ok());
+}
+
 TEST_F(RunFolderTest, ASecondWriterIsRefusedWhileTheFirstLives) {
   auto run = open();
   ASSERT_TRUE(run.ok());

@@ -94,6 +94,7 @@ Result<TrainResult> Run::go() {
 
 // Everything that can refuse does so here, before the folder is touched.
 Status Run::open() {
+  MS_RETURN_IF_ERROR(check_run_folder(options_.run_dir, options_.resume));
   MS_ASSIGN_OR_RETURN(setup_, set_up(recipe_, executor_));
   result_.first_eval_loss = result_.last_eval_loss = std::numeric_limits<double>::quiet_NaN();
   flops_ = FlopsModel::of(setup_.model->config, recipe_.tune.mode == "full", executor_);

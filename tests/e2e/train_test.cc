@@ -116,6 +116,9 @@ TEST_F(TrainRun, AnExistingRunFolderIsRefusedWithoutResume) {
 }
 
 TEST_F(TrainRun, ResumeWithoutACheckpointStartsAtStepZero) {
+  EXPECT_EQ(run("a", {"train.steps=2"}, true).status().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(fs::exists(dir_ + "/a"));
+  fs::create_directories(dir_ + "/a");
   EXPECT_EQ(run("a", {"train.steps=2"}, true).value().steps_done, 2);
 }
 
@@ -162,6 +165,13 @@ TEST_F(TrainRun, ARankAboveTheSmallestTargetedSideIsRefused) {
   EXPECT_EQ(refusal({"tune.rank=32"}), "");
   EXPECT_EQ(refusal({"tune.rank=64", "tune.targets=[\"q_proj\", \"up_proj\"]"}), "");
   EXPECT_EQ(refusal({"tune.rank=100", "tune.mode=full"}), "");  // of no use, so of no harm
+}
+
+TEST_F(TrainRun, DryRunRefusesAFolderThatTheRunCouldNotUse) {
+  std::ofstream(dir_ + "/file") << "x";
+  EXPECT_NE(refusal({}, "file/run").find(dir_ + "/file"), std::string::npos);
+  ASSERT_TRUE(run("a", {"train.steps=1"}).ok());
+  EXPECT_NE(refusal({}, "a").find("holds a run already"), std::string::npos);
 }
 
 }  // namespace
