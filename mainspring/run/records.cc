@@ -131,6 +131,20 @@ Result<EvalMetrics> eval_metrics_from(const Json& json, std::string_view source)
   return metrics;
 }
 
+Result<std::vector<RecipeValue>> recipe_from(const Json& run_info, std::string_view source) {
+  MS_ASSIGN_OR_RETURN(const JsonObject object, JsonObject::from(run_info, source));
+  MS_ASSIGN_OR_RETURN(const JsonObject recipe, object.get_object("recipe"));
+  std::vector<RecipeValue> values;
+  for (const std::string& key : recipe.keys()) {
+    MS_ASSIGN_OR_RETURN(const JsonObject entry, recipe.get_object(key));
+    MS_ASSIGN_OR_RETURN(const std::string origin, entry.get_string_or("origin", ""));
+    const Json* value = entry.find("value");
+    if (value == nullptr) return entry.error("value", "is missing");
+    values.push_back({key, json_text(*value), origin});
+  }
+  return values;
+}
+
 std::string format_time(int64_t time_ns) {
   const std::time_t seconds = static_cast<std::time_t>(time_ns / 1000000000);
   std::tm parts{};

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mainspring/base/status.h"
 #include "mainspring/io/json_fwd.h"
@@ -22,6 +23,7 @@ Json to_json(const RunInfo& info, int64_t time_ns);
 // Back. Errors: invalid argument names the field. Numbers that were not finite come back as NaN.
 Result<StepMetrics> step_metrics_from(const Json& json, std::string_view source);
 Result<EvalMetrics> eval_metrics_from(const Json& json, std::string_view source);
+Result<std::vector<RecipeValue>> recipe_from(const Json& run_info, std::string_view source);
 
 /// "2026-11-30T19:48:05Z".
 std::string format_time(int64_t time_ns);

@@ -437,6 +437,13 @@ Status RunFolder::Impl::write_report(const std::string& state) {
   return write_file_atomically(path("report.html"), make_report(data));
 }
 
+Result<std::vector<RecipeValue>> read_run_recipe(const std::string& dir) {
+  const std::string path = join_path(dir, "run.json");
+  if (!exists(path)) return std::vector<RecipeValue>();
+  MS_ASSIGN_OR_RETURN(const Json json, read_json_file(path));
+  return recipe_from(json, path);
+}
+
 Status check_run_folder(const std::string& dir, bool resume) {
   MS_RETURN_IF_ERROR(check_place(dir, resume));
   std::string place = dir;

@@ -105,6 +105,10 @@ struct RunFolderOptions {
 /// character becomes "-"; no leading "." or "-", at most 100 bytes, "run" if nothing is left.
 std::string folder_name(std::string_view title);
 
+/// The recipe that `dir`'s run.json tells of; empty without one. Errors: invalid argument if it is
+/// no such file.
+Result<std::vector<RecipeValue>> read_run_recipe(const std::string& dir);
+
 /// Refuses what RunFolder::open would refuse, before any work, and leaves nothing behind. Errors:
 /// as RunFolder::open; the system's if nothing can be made where the folder is or would be.
 Status check_run_folder(const std::string& dir, bool resume);

@@ -110,6 +110,24 @@ TEST_F(RunFolderTest, ACheckRefusesWhatOpenWouldAndLeavesNothing) {
   EXPECT_FALSE(check_run_folder("/proc/run", false).ok());
 }
 
+TEST_F(RunFolderTest, TheRecipeOfARunReadsBack) {
+  EXPECT_TRUE(read_run_recipe(dir_).value().empty());
+  {
+    const auto run = open().value();
+    RunInfo info;
+    info.recipe = {{"train.steps", "20", "default"}, {"data.files", "[\"a\"]", "--set"}};
+    ASSERT_TRUE(run->write_info(info).ok());
+  }
+  const auto recipe = read_run_recipe(dir_).value();
+  ASSERT_EQ(recipe.size(), 2u);
+  EXPECT_EQ(recipe[0].key, "train.steps");
+  EXPECT_EQ(recipe[0].json, "20");
+  EXPECT_EQ(recipe[1].json, "[\"a\"]");
+  EXPECT_EQ(recipe[1].origin, "--set");
+  std::ofstream(dir_ + "/run.json") << "{\"recipe\": 3}";
+  EXPECT_EQ(read_run_recipe(dir_).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(RunFolderTest, ASecondWriterIsRefusedWhileTheFirstLives) {
   auto run = open();
   ASSERT_TRUE(run.ok());

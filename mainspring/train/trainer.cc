@@ -8,11 +8,13 @@
 #include "mainspring/ckpt/writer.h"
 #include "mainspring/io/atomic_file.h"
 #include "mainspring/io/json.h"
+#include "mainspring/io/mapped_file.h"
 #include "mainspring/run/progress.h"
 #include "mainspring/run/run_folder.h"
 #include "mainspring/train/answers.h"
 #include "mainspring/train/checkpointing.h"
 #include "mainspring/train/flops.h"
+#include "mainspring/train/resume_check.h"
 #include "mainspring/train/setup.h"
 
 namespace mainspring {
@@ -34,7 +36,9 @@ class Run {
 
  private:
   Status open();
+  Status compare_recipe();
   Status resume();
+  Status restore(const Checkpoint& checkpoint);
   Status write_info();
   std::string plan_text() const;
   Result<std::vector<Datum>> next_batch();
@@ -62,7 +66,8 @@ class Run {
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<Progress> progress_;
   FlopsModel flops_;
-  int64_t step_ = 0;  // steps done
+  int64_t step_ = 0;                   // steps done
+  std::vector<RecipeChange> changes_;  // since the run was last started
   int64_t saved_step_ = -1;
   int64_t bad_in_a_row_ = 0;
   bool save_awaits_loss_ = false;
@@ -95,6 +100,7 @@ Result<TrainResult> Run::go() {
 // Everything that can refuse does so here, before the folder is touched.
 Status Run::open() {
   MS_RETURN_IF_ERROR(check_run_folder(options_.run_dir, options_.resume));
+  if (options_.resume) MS_RETURN_IF_ERROR(compare_recipe());
   MS_ASSIGN_OR_RETURN(setup_, set_up(recipe_, executor_));
   result_.first_eval_loss = result_.last_eval_loss = std::numeric_limits<double>::quiet_NaN();
   flops_ = FlopsModel::of(setup_.model->config, recipe_.tune.mode == "full", executor_);
@@ -111,11 +117,24 @@ Status Run::open() {
   for (const SourceReport& report : setup_.data->report()) say(describe(report));
   progress_ = std::make_unique<Progress>(
       ProgressOptions{.total_steps = recipe_.train.steps, .first_step = step_});
-  return folder_->append_event(
-      {.kind = options_.resume ? "resume" : "start",
-       .step = step_,
-       .message = options_.resume ? "resumed at step " + std::to_string(step_) : "started",
-       .fields = {}});
+  std::string message = "started";
+  if (options_.resume) {
+    message = "resumed at step " + std::to_string(step_);
+    if (!changes_.empty()) message += " with " + changes_text(changes_);
+    say(message);
+  }
+  return folder_->append_event({.kind = options_.resume ? "resume" : "start",
+                                .step = step_,
+                                .message = message,
+                                .fields = {}});
+}
+
+// Without a checkpoint nothing was trained that another recipe could spoil.
+Status Run::compare_recipe() {
+  MS_ASSIGN_OR_RETURN(const auto was, read_run_recipe(options_.run_dir));
+  changes_ = changes_between(was, recipe_.values);
+  if (list_checkpoints(join_path(options_.run_dir, "checkpoints")).empty()) return {};
+  return check_changes(changes_).with_context(options_.run_dir);
 }
 
 Status Run::resume() {
@@ -138,14 +157,27 @@ Status Run::resume() {
                                std::to_string(checkpoint.state.seed) + ", the recipe says " +
                                std::to_string(recipe_.seed));
   }
+  MS_RETURN_IF_ERROR(restore(checkpoint));
+  say("resuming from " + checkpoint.path);
+  return folder_->truncate_after_step(step_);
+}
+
+Status Run::restore(const Checkpoint& checkpoint) {
   MS_RETURN_IF_ERROR(restore_engine(*setup_.engine, setup_.id, checkpoint));
-  MS_RETURN_IF_ERROR(setup_.data->restore(checkpoint.state.data));
+  if (const Status data = setup_.data->restore(checkpoint.state.data); !data.ok()) {
+    for (const RecipeChange& change : changes_) {
+      if (change.key != "data.files") continue;
+      return failed_precondition(options_.run_dir + ": the run was made with data.files " +
+                                 change.was + ", the recipe says " + change.now +
+                                 ", which hold other rows");
+    }
+    return data.with_context(options_.run_dir);
+  }
   step_ = checkpoint.state.step;
   saved_step_ = step_;
   expected_loss_ = checkpoint.next_loss_sum;
   last_eval_ = checkpoint.state.eval_loss;
-  say("resuming from " + checkpoint.path);
-  return folder_->truncate_after_step(step_);
+  return {};
 }
 
 Status Run::write_info() {

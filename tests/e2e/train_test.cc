@@ -74,6 +74,11 @@ class TrainRun : public testing::Test {
         .checkpoint->manifest.digest;
   }
 
+  std::string text(const std::string& name) {
+    std::ifstream in(dir_ + "/" + name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
   std::string dir_;
   std::string said_;
 };
@@ -126,6 +131,48 @@ TEST_F(TrainRun, AChangedSeedIsRefusedOnResume) {
   ASSERT_TRUE(run("a", {"train.steps=2"}).ok());
   EXPECT_EQ(run("a", {"train.steps=4", "seed=4"}, true).status().code(),
             StatusCode::kFailedPrecondition);
+}
+
+TEST_F(TrainRun, AChangedRecipeIsRefusedByNameOnResume) {
+  const std::vector<std::string> sets{"checkpoint.every=4"};
+  ASSERT_TRUE(run("a", sets, false, 6).ok());
+  const std::string info = text("a/run.json");
+  const std::pair<const char*, const char*> cases[] = {
+      {"tune.rank=8", "the run was made with tune.rank 4, the recipe says 8"},
+      {"tune.mode=full", "the run was made with tune.mode \"lora\", the recipe says \"full\""},
+      {"train.batch_size=8", "the run was made with train.batch_size 4, the recipe says 8"},
+      {"data.held_out=0.5", "the run was made with data.held_out 0.2, the recipe says 0.5"},
+      {"seed=4", "the run was made with seed 3, the recipe says 4"},
+  };
+  for (const auto& [set, expected] : cases) {
+    const Status status = run("a", {"checkpoint.every=4", set}, true).status();
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_NE(status.message().find(expected), std::string::npos) << status.to_string();
+  }
+  EXPECT_EQ(text("a/run.json"), info);  // a refused resume leaves the run as it was
+  EXPECT_TRUE(run("a", sets, true).ok());
+}
+
+TEST_F(TrainRun, AChangeThatSteersTheRunOnIsRecordedOnResume) {
+  ASSERT_TRUE(run("a", {}, false, 6).ok());
+  ASSERT_TRUE(run("a", {"optim.lr=0.05", "train.steps=8", "train.micro_batch_rows=16"}, true).ok());
+  const std::string expected =
+      "resumed at step 6 with train.steps 20 -> 8, train.micro_batch_rows 0 -> 16, optim.lr 0.02 "
+      "-> 0.05";
+  EXPECT_NE(text("a/events.jsonl").find(expected), std::string::npos);
+  EXPECT_NE(said_.find(expected), std::string::npos) << said_;
+}
+
+TEST_F(TrainRun, DataFilesMayMoveButNotChangeTheirRowsOnResume) {
+  ASSERT_TRUE(run("a", {}, false, 6).ok());
+  std::ofstream(dir_ + "/other.jsonl") << text("rows.jsonl") << "{\"tokens\": [1, 2, 3]}\n";
+  const std::string other = "data.files=" + dir_ + "/other.jsonl";
+  const Status status = run("a", {other}, true).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("the run was made with data.files ["), std::string::npos)
+      << status.to_string();
+  fs::copy_file(dir_ + "/rows.jsonl", dir_ + "/other.jsonl", fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(run("a", {other}, true).ok());
 }
 
 TEST_F(TrainRun, NonFiniteStepsAreNotAppliedKeptAndEndTheRun) {
