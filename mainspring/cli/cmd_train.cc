@@ -33,7 +33,8 @@ void print_end(const TrainResult& result) {
   if (result.stopped) std::printf("go on with --resume\n");
 }
 
-Status train(const TrainFlags& flags) {
+// `signal`: what stopped the run, 0 if nothing did.
+Status train(const TrainFlags& flags, int& signal) {
   if (flags.recipe.empty())
     return invalid_argument("a recipe is missing: mainspring train recipes/sft_lora.toml");
   MS_ASSIGN_OR_RETURN(const Recipe recipe, load_recipe(flags.recipe, flags.sets));
@@ -56,6 +57,7 @@ Status train(const TrainFlags& flags) {
             std::fflush(stdout);
           }};
   MS_ASSIGN_OR_RETURN(const TrainResult result, run_training(recipe, *executor, options));
+  if (result.stopped) signal = interrupt.pending();
   if (!flags.dry_run) print_end(result);
   return {};
 }
@@ -63,7 +65,10 @@ Status train(const TrainFlags& flags) {
 }  // namespace
 
 int run_train(const TrainFlags& flags) {
-  return flags.keys ? print_keys() : exit_code("train", train(flags));
+  if (flags.keys) return print_keys();
+  int signal = 0;
+  const int code = exit_code("train", train(flags, signal));
+  return code == 0 && signal != 0 ? 128 + signal : code;
 }
 
 void add_train(CommandRegistry& registry) {

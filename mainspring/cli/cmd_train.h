@@ -19,7 +19,8 @@ struct TrainFlags {
   bool keys = false;
 };
 
-/// Exit code 0 when the run ended or was stopped by a signal after saving; 1 with a message.
+/// Exit code 0 when the run ended; 128 + the signal's number (130, 143) when one stopped it, after
+/// saving; 1 with a message.
 int run_train(const TrainFlags& flags);
 
 void add_train(CommandRegistry& registry);
