@@ -9,6 +9,7 @@
 #include "mainspring/cli/exit_code.h"
 #include "mainspring/exec/cpu/cpu_executor.h"
 #include "mainspring/io/json.h"
+#include "mainspring/io/mapped_file.h"
 #include "mainspring/models/config.h"
 #include "mainspring/train/setup.h"
 
@@ -127,9 +128,22 @@ Status inspect_plan(const InspectFlags& flags) {
   return {};
 }
 
+// Of a run, of its checkpoints folder, or one checkpoint.
+Result<NewestCheckpoint> find_checkpoint(const std::string& target) {
+  if (is_regular_file(join_path(target, "manifest.json"))) {
+    NewestCheckpoint found;
+    MS_ASSIGN_OR_RETURN(found.checkpoint, load_checkpoint(target));
+    return found;
+  }
+  if (!is_directory(target)) {
+    return not_found(target + ": no such folder; expected a run folder or a checkpoint in one");
+  }
+  const std::string of_run = join_path(target, "checkpoints");
+  return load_newest_checkpoint(is_directory(of_run) ? of_run : target);
+}
+
 Status inspect_checkpoint(const InspectFlags& flags) {
-  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest,
-                      load_newest_checkpoint(flags.target + "/checkpoints"));
+  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest, find_checkpoint(flags.target));
   if (!newest.checkpoint.has_value()) return not_found(flags.target + ": no checkpoint");
   const Checkpoint& checkpoint = *newest.checkpoint;
   if (flags.digest) {
@@ -170,8 +184,8 @@ void add_inspect(CommandRegistry& registry) {
   plan.positional("recipe", &flags->target, true, "recipe file");
   plan.texts("set", &flags->sets, "override a key: a.b=value");
   Flags& checkpoint =
-      command("checkpoint", "show a run's newest whole checkpoint", inspect_checkpoint);
-  checkpoint.positional("run", &flags->target, true, "run folder");
+      command("checkpoint", "show a checkpoint, or a run's newest whole one", inspect_checkpoint);
+  checkpoint.positional("run", &flags->target, true, "run folder, or one checkpoint in it");
   checkpoint.toggle("digest", &flags->digest,
                     "print the digest of the logical state and nothing else");
 }

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <thread>
 
+#include "mainspring/cli/cmd_inspect.h"
 #include "mainspring/cli/cmd_train.h"
 #include "tests/support/golden_files.h"
 
@@ -15,6 +18,40 @@ namespace mainspring::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Commands by path, with their flags' variables: what a parser of the command line would set.
+class FakeFlags final : public Flags {
+ public:
+  void text(const std::string& name, std::string* value, const std::string&) override {
+    texts_[name] = value;
+  }
+  void required_text(const std::string& name, std::string* value, const std::string&) override {
+    texts_[name] = value;
+  }
+  void texts(const std::string&, std::vector<std::string>*, const std::string&) override {}
+  void choice(const std::string& name, std::string* value, const std::vector<std::string>&,
+              const std::string&) override {
+    texts_[name] = value;
+  }
+  void integer(const std::string&, int64_t*, int64_t, const std::string&) override {}
+  void number(const std::string&, double*, const std::string&) override {}
+  void toggle(const std::string&, bool*, const std::string&) override {}
+  void positional(const std::string& name, std::string* value, bool, const std::string&) override {
+    texts_[name] = value;
+  }
+
+  std::map<std::string, std::string*> texts_;
+  std::function<int()> run_;
+};
+
+class FakeRegistry final : public CommandRegistry {
+ public:
+  Flags& add(const std::string& path, const std::string&, std::function<int()> run) override {
+    commands_[path].run_ = std::move(run);
+    return commands_[path];
+  }
+  std::map<std::string, FakeFlags> commands_;
+};
 
 class Commands : public testing::Test {
  protected:
@@ -69,6 +106,24 @@ TEST_F(Commands, TrainStoppedByASignalSavesAndExitsAsTheShellExpects) {
     EXPECT_FALSE(fs::is_empty(dir_ + "/" + run + "/checkpoints")) << run;
   }
   EXPECT_EQ(train("done"), 0);
+}
+
+TEST_F(Commands, InspectCheckpointTakesARunItsCheckpointsOrOneOfThem) {
+  ASSERT_EQ(train("a", {"checkpoint.every=1"}), 0);
+  FakeRegistry registry;
+  add_inspect(registry);
+  FakeFlags& command = registry.commands_.at("inspect checkpoint");
+  const auto printed = [&](const std::string& target, int expected_code) {
+    *command.texts_.at("run") = dir_ + "/" + target;
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(command.run_(), expected_code) << target;
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_NE(printed("a", 0).find("step 2 "), std::string::npos);
+  EXPECT_NE(printed("a/checkpoints", 0).find("step 2 "), std::string::npos);
+  EXPECT_NE(printed("a/checkpoints/step-000001", 0).find("step 1 "), std::string::npos);
+  EXPECT_EQ(printed("a/checkpoints/step-000009", 1), "");
+  EXPECT_EQ(printed("a/samples", 1), "");
 }
 
 }  // namespace
