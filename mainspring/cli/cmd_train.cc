@@ -7,6 +7,7 @@
 #include "mainspring/cli/exit_code.h"
 #include "mainspring/cli/interrupt.h"
 #include "mainspring/exec/cpu/cpu_executor.h"
+#include "mainspring/run/progress.h"
 #include "mainspring/run/run_folder.h"
 #include "mainspring/train/trainer.h"
 
@@ -22,8 +23,8 @@ int print_keys() {
 }
 
 void print_end(const TrainResult& result) {
-  std::printf("%s after %lld steps\n", result.stopped ? "stopped" : "done",
-              static_cast<long long>(result.steps_done));
+  std::printf("%s after %s\n", result.stopped ? "stopped" : "done",
+              format_counted(result.steps_done, "step").c_str());
   if (!std::isnan(result.last_eval_loss)) {
     std::printf("held-out loss %.4f -> %.4f\n", result.first_eval_loss, result.last_eval_loss);
   }

@@ -60,6 +60,14 @@ std::string format_count(double value) {
                 value, kUnits[unit]);
 }
 
+std::string format_counted(int64_t n, std::string_view noun) {
+  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+}
+
+std::string format_loss(double loss) {
+  return std::isfinite(loss) ? format("%.4f", loss) : "not finite";
+}
+
 Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   if (options_.out == nullptr) options_.out = stderr;
   if (options_.is_terminal < 0) options_.is_terminal = ::isatty(::fileno(options_.out));
@@ -81,7 +89,9 @@ std::string Progress::line(const StepMetrics& metrics) const {
           " " + bar(static_cast<double>(metrics.step) / static_cast<double>(options_.total_steps));
     }
   }
-  out += format("  loss %.4f  lr %.3g  grad %.3g  ", metrics.loss, metrics.lr, metrics.grad_norm);
+  out += "  loss " + format_loss(metrics.loss) + format("  lr %.3g  grad ", metrics.lr) +
+         (std::isfinite(metrics.grad_norm) ? format("%.3g", metrics.grad_norm) : "not finite") +
+         "  ";
   out += format_count(metrics.tokens_per_s) + " tok/s";
   if (std::isfinite(metrics.mfu) && metrics.mfu > 0)
     out += format("  mfu %.0f%%", 100 * metrics.mfu);
@@ -112,9 +122,8 @@ void Progress::step(const StepMetrics& metrics) {
 }
 
 void Progress::eval(const EvalMetrics& metrics) {
-  message(format("step %lld  held-out loss %.4f over ", static_cast<long long>(metrics.step),
-                 metrics.loss) +
-          format_count(metrics.token_count) + " tokens");
+  message(format("step %lld  held-out loss ", static_cast<long long>(metrics.step)) +
+          format_loss(metrics.loss) + " over " + format_count(metrics.token_count) + " tokens");
 }
 
 void Progress::message(std::string_view text) {

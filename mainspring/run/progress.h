@@ -54,5 +54,9 @@ class Progress {
 std::string format_duration(double seconds);
 /// "1.2k", "3.4M": three digits or so.
 std::string format_count(double value);
+/// "1 row", "2 rows".
+std::string format_counted(int64_t n, std::string_view noun);
+/// "8.4818", "not finite".
+std::string format_loss(double loss);
 
 }  // namespace mainspring

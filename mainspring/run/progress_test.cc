@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace mainspring {
@@ -110,6 +111,31 @@ TEST(Progress, DurationsAndCountsAreShort) {
   EXPECT_EQ(format_count(999.6), "1.00k");
   EXPECT_EQ(format_count(3.4e6), "3.40M");
   EXPECT_EQ(format_count(1234), "1.23k");
+}
+
+TEST(Progress, NumbersThatAreNotFiniteAreWords) {
+  Screen screen;
+  Progress progress(screen.options(false));
+  StepMetrics metrics = metrics_of(1);
+  metrics.loss = -std::nan("");
+  metrics.grad_norm = -std::nan("");
+  progress.step(metrics);
+  progress.eval({.step = 1, .loss = -std::nan(""), .loss_sum = 0, .token_count = 3});
+  EXPECT_NE(screen.seen().find("loss not finite  lr 0.0001  grad not finite  "), std::string::npos)
+      << screen.seen();
+  EXPECT_NE(screen.seen().find("held-out loss not finite over 3 tokens"), std::string::npos);
+}
+
+TEST(FormatCounted, OneIsSingular) {
+  EXPECT_EQ(format_counted(0, "row"), "0 rows");
+  EXPECT_EQ(format_counted(1, "row"), "1 row");
+  EXPECT_EQ(format_counted(2, "row"), "2 rows");
+}
+
+TEST(FormatLoss, ALossThatIsNotFiniteIsCalledThat) {
+  EXPECT_EQ(format_loss(8.48184), "8.4818");
+  EXPECT_EQ(format_loss(-std::nan("")), "not finite");
+  EXPECT_EQ(format_loss(INFINITY), "not finite");
 }
 
 }  // namespace

@@ -26,6 +26,13 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// What a source has; what was used of it is known only later.
+std::string source_text(const SourceReport& report) {
+  std::string text = report.name + ": " + format_counted(report.num_rows, "row");
+  if (report.num_held_out > 0) text += " (" + std::to_string(report.num_held_out) + " held out)";
+  return text;
+}
+
 // One run: what is set up once, and the loop over steps.
 class Run {
  public:
@@ -114,7 +121,7 @@ Status Run::open() {
   if (options_.resume) MS_RETURN_IF_ERROR(resume());
   MS_RETURN_IF_ERROR(write_info());
   say(plan_text());
-  for (const SourceReport& report : setup_.data->report()) say(describe(report));
+  for (const SourceReport& report : setup_.data->report()) say(source_text(report));
   progress_ = std::make_unique<Progress>(
       ProgressOptions{.total_steps = recipe_.train.steps, .first_step = step_});
   std::string message = "started";
@@ -196,15 +203,15 @@ Status Run::write_info() {
 
 std::string Run::plan_text() const {
   const ModelConfig& config = setup_.model->config;
+  const auto held_out = static_cast<int64_t>(setup_.eval_rows.size());
   return setup_.model->path + ": " + config.family + ", " +
          format_count(static_cast<double>(setup_.model->num_parameters)) + " parameters; " +
          recipe_.tune.mode + ", " + recipe_.model.dtype + ", " + std::string(executor_.name()) +
-         ", " + std::to_string(executor_.num_threads()) + " threads; " +
-         std::to_string(setup_.data->num_rows()) + " rows, " +
-         std::to_string(setup_.eval_rows.size()) + " held out; " +
-         std::to_string(recipe_.train.steps) + " steps of " +
-         std::to_string(recipe_.train.batch_size) + " sequences in micro-batches of at most " +
-         std::to_string(setup_.engine->options().max_micro_batch_rows) + " rows";
+         ", " + format_counted(executor_.num_threads(), "thread") + "; " +
+         format_counted(setup_.data->num_rows(), "row") + ", " + std::to_string(held_out) +
+         " held out; " + format_counted(recipe_.train.steps, "step") + " of " +
+         format_counted(recipe_.train.batch_size, "sequence") + " in micro-batches of at most " +
+         format_counted(setup_.engine->options().max_micro_batch_rows, "row");
 }
 
 Result<std::vector<Datum>> Run::next_batch() {

@@ -87,11 +87,19 @@ TEST_F(TrainRun, LossFallsAndTheRunFolderIsComplete) {
   const TrainResult result = run("a").value();
   EXPECT_EQ(result.steps_done, 20);
   EXPECT_LT(result.last_eval_loss, result.first_eval_loss - 0.5);
+  EXPECT_NE(said_.find("rows.jsonl: 24 rows (5 held out)\n"), std::string::npos) << said_;
   for (const char* file : {"run.json", "metrics.jsonl", "evals.jsonl", "events.jsonl",
                            "report.html", "checkpoints/step-000020/adapter_model.safetensors",
                            "checkpoints/step-000020/adapter_config.json"}) {
     EXPECT_TRUE(fs::exists(dir_ + "/a/" + file)) << file;
   }
+}
+
+TEST_F(TrainRun, OneOfAThingIsSingular) {
+  ASSERT_TRUE(run("a", {"train.steps=1", "train.batch_size=1", "train.micro_batch_rows=64"}).ok());
+  EXPECT_NE(said_.find("; 1 step of 1 sequence in micro-batches of at most 64 rows"),
+            std::string::npos)
+      << said_;
 }
 
 TEST_F(TrainRun, TwentyStepsEqualTenStoppedAndTenResumed) {
