@@ -20,6 +20,12 @@
 namespace mainspring {
 namespace {
 
+#if defined(__clang__)
+constexpr const char* kCompiler = __VERSION__;  // "Clang 19.1.7 ..."
+#else
+constexpr const char* kCompiler = "GCC " __VERSION__;
+#endif
+
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -190,7 +196,7 @@ Status Run::restore(const Checkpoint& checkpoint) {
 Status Run::write_info() {
   RunInfo info{.title = recipe_.title,
                .recipe = recipe_.values,
-               .versions = {{"mainspring", "0.1.0"}, {"compiler", __VERSION__}},
+               .versions = {{"mainspring", "0.1.0"}, {"compiler", kCompiler}},
                .seeds = {{"seed", recipe_.seed}},
                .facts = options_.facts,
                .total_steps = recipe_.train.steps};

@@ -95,6 +95,14 @@ TEST_F(TrainRun, LossFallsAndTheRunFolderIsComplete) {
   }
 }
 
+TEST_F(TrainRun, RunJsonNamesTheCompiler) {
+  ASSERT_TRUE(run("a", {"train.steps=1"}).ok());
+  const std::string info = text("a/run.json");
+  EXPECT_TRUE(info.find("\"compiler\": \"GCC ") != std::string::npos ||
+              info.find("lang ") != std::string::npos)
+      << info;
+}
+
 TEST_F(TrainRun, OneOfAThingIsSingular) {
   ASSERT_TRUE(run("a", {"train.steps=1", "train.batch_size=1", "train.micro_batch_rows=64"}).ok());
   EXPECT_NE(said_.find("; 1 step of 1 sequence in micro-batches of at most 64 rows"),
