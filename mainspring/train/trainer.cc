@@ -170,6 +170,12 @@ Status Run::resume() {
                                std::to_string(checkpoint.state.seed) + ", the recipe says " +
                                std::to_string(recipe_.seed));
   }
+  if (checkpoint.state.step > recipe_.train.steps) {
+    const std::string done = std::to_string(checkpoint.state.step);
+    return failed_precondition(options_.run_dir + ": has done " + done + " steps, train.steps is " +
+                               std::to_string(recipe_.train.steps) + ": to go on, set it above " +
+                               done);
+  }
   MS_RETURN_IF_ERROR(restore(checkpoint));
   say("resuming from " + checkpoint.path);
   return folder_->truncate_after_step(step_);

@@ -179,6 +179,17 @@ TEST_F(TrainRun, AChangeThatSteersTheRunOnIsRecordedOnResume) {
   EXPECT_NE(said_.find(expected), std::string::npos) << said_;
 }
 
+TEST_F(TrainRun, FewerStepsThanAreDoneAreRefusedOnResume) {
+  ASSERT_TRUE(run("a", {"train.steps=8"}).ok());
+  const std::string info = text("a/run.json");
+  const Status status = run("a", {"train.steps=6"}, true).status();
+  EXPECT_NE(status.message().find("has done 8 steps, train.steps is 6: to go on, set it above 8"),
+            std::string::npos)
+      << status.to_string();
+  EXPECT_EQ(text("a/run.json"), info);
+  EXPECT_EQ(run("a", {"train.steps=8"}, true).value().steps_done, 8);
+}
+
 TEST_F(TrainRun, DataFilesMayMoveButNotChangeTheirRowsOnResume) {
   ASSERT_TRUE(run("a", {}, false, 6).ok());
   std::ofstream(dir_ + "/other.jsonl") << text("rows.jsonl") << "{\"tokens\": [1, 2, 3]}\n";
