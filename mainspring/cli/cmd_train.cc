@@ -1,6 +1,5 @@
 #include "mainspring/cli/cmd_train.h"
 
-#include <cmath>
 #include <cstdio>
 #include <memory>
 
@@ -25,8 +24,11 @@ int print_keys() {
 void print_end(const TrainResult& result) {
   std::printf("%s after %s\n", result.stopped ? "stopped" : "done",
               format_counted(result.steps_done, "step").c_str());
-  if (!std::isnan(result.last_eval_loss)) {
-    std::printf("held-out loss %.4f -> %.4f\n", result.first_eval_loss, result.last_eval_loss);
+  if (result.num_evals > 0) {
+    const std::string first = format_loss(result.first_eval_loss);
+    const std::string last = format_loss(result.last_eval_loss);
+    std::printf("held-out loss %s\n",
+                (result.num_evals == 1 ? last : first + " -> " + last).c_str());
   }
   if (!result.newest_checkpoint.empty())
     std::printf("checkpoint %s\n", result.newest_checkpoint.c_str());

@@ -174,6 +174,7 @@ class RunFolder::Impl {
   Status write_report(const std::string& state);
 
   const std::string& dir() const { return options_.dir; }
+  const std::optional<EvalMetrics>& first_eval() const { return first_eval_; }
 
  private:
   std::string path(std::string_view name) const { return join_path(options_.dir, name); }
@@ -196,6 +197,7 @@ class RunFolder::Impl {
   int64_t last_report_ns_ = 0;
 
   std::vector<std::pair<std::string, Curve>> curves_;
+  std::optional<EvalMetrics> first_eval_;  // the points are thinned
   std::vector<EvalMetrics> eval_points_;
   std::deque<TimedEvent> event_lines_;
   std::deque<RunSample> train_samples_;
@@ -242,6 +244,7 @@ Status RunFolder::Impl::lock() {
 
 void RunFolder::Impl::forget() {
   for (auto& [name, curve] : curves_) curve.clear();
+  first_eval_.reset();
   eval_points_.clear();
   event_lines_.clear();
   train_samples_.clear();
@@ -339,6 +342,7 @@ void RunFolder::Impl::see(const StepMetrics& metrics) {
 }
 
 void RunFolder::Impl::see(const EvalMetrics& metrics) {
+  if (!first_eval_.has_value()) first_eval_ = metrics;
   eval_points_.push_back(metrics);
   if (eval_points_.size() <= kKeepEvals) return;
   for (size_t i = 0; 2 * i + 1 < eval_points_.size(); ++i)
@@ -482,6 +486,7 @@ Result<std::unique_ptr<RunFolder>> RunFolder::open(RunFolderOptions options) {
 
 const std::string& RunFolder::dir() const { return impl_->dir(); }
 std::string RunFolder::checkpoints_dir() const { return join_path(impl_->dir(), "checkpoints"); }
+std::optional<EvalMetrics> RunFolder::first_eval() const { return impl_->first_eval(); }
 Status RunFolder::write_info(const RunInfo& info) { return impl_->write_info(info); }
 Status RunFolder::truncate_after_step(int64_t step) { return impl_->truncate_after_step(step); }
 Status RunFolder::append_metrics(const StepMetrics& m) { return impl_->append_metrics(m); }

@@ -126,6 +126,8 @@ class RunFolder {
 
   const std::string& dir() const;
   std::string checkpoints_dir() const;
+  /// The run's first evaluation, also of a resumed run.
+  std::optional<EvalMetrics> first_eval() const;
 
   /// Writes run.json (atomically; on resume the former one is kept as run.1.json, run.2.json ...).
   Status write_info(const RunInfo& info);

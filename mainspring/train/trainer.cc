@@ -178,7 +178,13 @@ Status Run::resume() {
   }
   MS_RETURN_IF_ERROR(restore(checkpoint));
   say("resuming from " + checkpoint.path);
-  return folder_->truncate_after_step(step_);
+  MS_RETURN_IF_ERROR(folder_->truncate_after_step(step_));
+  if (const std::optional<EvalMetrics> first = folder_->first_eval(); first.has_value()) {
+    result_.first_eval_loss = first->loss;
+    result_.last_eval_loss = last_eval_.value_or(first->loss);
+    result_.num_evals = 1;
+  }
+  return {};
 }
 
 Status Run::restore(const Checkpoint& checkpoint) {
@@ -343,8 +349,9 @@ Status Run::evaluate() {
     MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
                         setup_.engine->forward(setup_.id, setup_.eval_rows, "cross_entropy"));
     const double loss = result.loss_sum / result.weight_sum;
-    if (std::isnan(result_.first_eval_loss)) result_.first_eval_loss = loss;
+    if (result_.num_evals == 0) result_.first_eval_loss = loss;
     result_.last_eval_loss = loss;
+    ++result_.num_evals;
     last_eval_ = loss;
     const EvalMetrics metrics{
         .step = step_, .loss = loss, .loss_sum = result.loss_sum, .token_count = result.weight_sum};

@@ -32,8 +32,9 @@ struct TrainOptions {
 struct TrainResult {
   int64_t steps_done = 0;
   bool stopped = false;        // by options.should_stop
-  double first_eval_loss = 0;  // per learned token; NaN without held-out rows
+  double first_eval_loss = 0;  // of the whole run, per learned token; NaN without held-out rows
   double last_eval_loss = 0;
+  int64_t num_evals = 0;  // of this call, and the first one if an earlier call did it
   std::string newest_checkpoint;
   std::string report;  // path of report.html
 };

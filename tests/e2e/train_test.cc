@@ -119,6 +119,9 @@ TEST_F(TrainRun, TwentyStepsEqualTenStoppedAndTenResumed) {
     EXPECT_EQ(first.steps_done, 10);
     const TrainResult second = run(mode + "-cut", sets, true).value();
     EXPECT_EQ(second.steps_done, 20);
+    EXPECT_EQ(second.first_eval_loss, first.first_eval_loss);
+    EXPECT_LT(second.last_eval_loss, second.first_eval_loss);
+    EXPECT_EQ(second.num_evals, 2);
     EXPECT_EQ(digest(mode + "-whole"), digest(mode + "-cut"));
   }
 }
