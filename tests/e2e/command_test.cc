@@ -33,7 +33,7 @@ class FakeFlags final : public Flags {
               const std::string&) override {
     texts_[name] = value;
   }
-  void integer(const std::string&, int64_t*, int64_t, const std::string&) override {}
+  void integer(const std::string&, int64_t*, int64_t, const std::string&, int64_t) override {}
   void number(const std::string&, double*, const std::string&) override {}
   void toggle(const std::string&, bool*, const std::string&) override {}
   void positional(const std::string& name, std::string* value, bool, const std::string&) override {
