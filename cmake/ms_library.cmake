@@ -96,7 +96,7 @@ function(ms_test)
   endif()
   add_executable(${A_NAME} ${A_SRCS})
   # Half of a build from nothing is test code, and it is run once: a source that computes much sets -O3 for itself.
-  target_compile_options(${A_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${A_NAME} PRIVATE $<IF:$<CONFIG:Release>,-O1,-O0>)
   target_include_directories(${A_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${A_NAME} PRIVATE ms_flags GTest::gtest GTest::gmock GTest::gtest_main ${A_SYSTEM_DEPS})
   ms_link_layers(${A_NAME} PRIVATE "${A_NAME}" 99 ${A_DEPS})
