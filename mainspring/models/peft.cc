@@ -86,6 +86,12 @@ Status refuse_unhandled_fields(const JsonObject& json) {
   return Status();
 }
 
+/// Whether a module is called `name`, or ends in it after a dot.
+bool is_called(std::string_view module, std::string_view name) {
+  if (module == name) return true;
+  return !name.empty() && module.ends_with(name) && module[module.size() - name.size() - 1] == '.';
+}
+
 /// PEFT matches a pattern as a regular expression at the end of a module's name, after a dot. Plain
 /// names (their dots match themselves) are what it writes; a leading ^ pins the name's start.
 Result<bool> matches(const JsonObject& patterns, std::string_view pattern,
@@ -100,9 +106,7 @@ Result<bool> matches(const JsonObject& patterns, std::string_view pattern,
       return refuse(patterns, full,
                     "regular expressions are not supported here, only module names");
   }
-  if (module == pattern) return true;
-  if (pinned || !module.ends_with(pattern) || pattern.empty()) return false;
-  return module[module.size() - pattern.size() - 1] == '.';
+  return pinned ? module == pattern : is_called(module, pattern);
 }
 
 /// The value of the first pattern that matches the module, else `fallback`.
@@ -145,8 +149,8 @@ Status check_chosen(const JsonObject& json, const Adapter& adapter) {
     chosen = {layer};
   }
   for (const auto& [module, spec] : adapter.modules) {
-    const auto is_target = [&, name = std::string_view(module)](const std::string& target) {
-      return name == target || name.ends_with("." + target);
+    const auto is_target = [&module = module](const std::string& target) {
+      return is_called(module, target);
     };
     if (has_names && std::none_of(names.begin(), names.end(), is_target)) {
       return json.error("target_modules", "does not choose '" + module + "', which has tensors");
