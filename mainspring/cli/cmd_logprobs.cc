@@ -79,21 +79,18 @@ Status score_rows(Scorer& scorer, const std::vector<TokensRow>& rows, int64_t ma
 }
 
 Status score_file(const LogprobsFlags& flags) {
-  if (flags.resume && flags.out == "-") {
-    return invalid_argument("--resume needs a file to go on with, not --out -");
-  }
-  if (flags.resume && ResultFile::is_finished(flags.out)) {
-    std::fprintf(stderr, "logprobs: %s is complete: nothing to resume (remove it to score again)\n",
-                 flags.out.c_str());
-    return {};
+  if (flags.resume) {
+    MS_ASSIGN_OR_RETURN(const bool nothing, is_nothing_to_resume("logprobs", flags.out));
+    if (nothing) return {};
   }
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
   Scorer scorer(session->executor(), session->forward_model(), {.max_rows = flags.max_rows});
   MS_ASSIGN_OR_RETURN(const std::vector<TokensRow> rows,
                       read_rows(flags, scorer, session->adapter_index()));
   std::fprintf(stderr, "logprobs: %s; %zu rows\n", session->description().c_str(), rows.size());
-  MS_ASSIGN_OR_RETURN(const std::unique_ptr<ResultFile> out,
-                      ResultFile::open(flags.out, flags.resume, session->made_with()));
+  MS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ResultFile> out,
+      ResultFile::open(flags.out, flags.resume, [&] { return session->made_with(); }));
   MS_RETURN_IF_ERROR(check_kept(*out, rows));
   int64_t num_non_finite = 0;
   MS_RETURN_IF_ERROR(score_rows(scorer, rows, flags.max_rows, *out, num_non_finite));

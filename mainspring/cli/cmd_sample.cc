@@ -225,13 +225,9 @@ int64_t longest_sequence(const ModelSession& session, const std::vector<SampleRo
 }
 
 Status sample_file(const SampleFlags& flags) {
-  if (flags.resume && flags.out == "-") {
-    return invalid_argument("--resume needs a file to go on with, not --out -");
-  }
-  if (flags.resume && ResultFile::is_finished(flags.out)) {
-    std::fprintf(stderr, "sample: %s is complete: nothing to resume (remove it to sample again)\n",
-                 flags.out.c_str());
-    return {};
+  if (flags.resume) {
+    MS_ASSIGN_OR_RETURN(const bool nothing, is_nothing_to_resume("sample", flags.out));
+    if (nothing) return {};
   }
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
   const SamplingParams defaults = context_of(flags, *session).defaults;
@@ -250,9 +246,9 @@ Status sample_file(const SampleFlags& flags) {
                       Sampler::create(session->executor(), session->forward_model(), options));
   MS_RETURN_IF_ERROR(check_rows(*sampler, rows));
   std::fprintf(stderr, "sample: %s; %zu rows\n", session->description().c_str(), rows.size());
-  MS_ASSIGN_OR_RETURN(
-      const std::unique_ptr<ResultFile> out,
-      ResultFile::open(flags.out, flags.resume, made_with(flags, *session, content)));
+  MS_ASSIGN_OR_RETURN(const std::unique_ptr<ResultFile> out,
+                      ResultFile::open(flags.out, flags.resume,
+                                       [&] { return made_with(flags, *session, content); }));
   SampleJob job(*sampler, std::move(rows), *out);
   MS_RETURN_IF_ERROR(job.keep(out->kept_rows(), options.run_seed));
   MS_RETURN_IF_ERROR(job.run());

@@ -48,7 +48,7 @@ std::string folder_of(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bool resume,
-                                                     const MadeWith& made_with) {
+                                                     const std::function<MadeWith()>& made_with) {
   std::unique_ptr<ResultFile> file(new ResultFile());
   file->path_ = follow_links(path);
   if (is_stdout(path)) {
@@ -71,9 +71,10 @@ Result<std::unique_ptr<ResultFile>> ResultFile::open(const std::string& path, bo
         file->partial_ + ": holds " + std::to_string(file->kept_rows_.size()) +
         " finished rows of an earlier run; --resume continues it, or remove the file");
   }
-  if (!file->kept_rows_.empty()) MS_RETURN_IF_ERROR(file->check_made_with(made_with));
+  const MadeWith values = made_with();
+  if (!file->kept_rows_.empty()) MS_RETURN_IF_ERROR(file->check_made_with(values));
   Json json = Json::object();
-  for (const auto& [name, value] : made_with) json[name] = value;
+  for (const auto& [name, value] : values) json[name] = value;
   MS_RETURN_IF_ERROR(write_file_atomically(file->made_with_path(), json_text(json) + "\n"));
   return file;
 }
@@ -141,6 +142,14 @@ Status ResultFile::commit() {
   close(fd_);
   fd_ = -1;
   return sync_directory(folder_of(path_));
+}
+
+Result<bool> is_nothing_to_resume(std::string_view verb, const std::string& out) {
+  if (out == "-") return invalid_argument("--resume needs a file to go on with, not --out -");
+  if (!ResultFile::is_finished(out)) return false;
+  std::fprintf(stderr, "%.*s: %s is complete: nothing to resume (remove it to start again)\n",
+               static_cast<int>(verb.size()), verb.data(), out.c_str());
+  return true;
 }
 
 Status stopped_after(size_t done, size_t all, const ResultFile& out) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,8 +27,9 @@ class ResultFile {
  public:
   /// Errors: already exists if <path>.partial holds rows and `resume` is false; invalid argument if
   /// they were made with something else; the system's.
+  /// `made_with` is asked only where it is kept: it may be dear.
   static Result<std::unique_ptr<ResultFile>> open(const std::string& path, bool resume,
-                                                  const MadeWith& made_with);
+                                                  const std::function<MadeWith()>& made_with);
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
@@ -57,6 +59,10 @@ class ResultFile {
   bool owns_fd_ = true;
   std::vector<std::string> kept_rows_;
 };
+
+/// What --resume finds before any work: true, told on stderr, if `out` is finished. Errors: invalid
+/// argument for "-", which cannot be gone on with.
+Result<bool> is_nothing_to_resume(std::string_view verb, const std::string& out);
 
 /// What an interrupted command says: cancelled, with what is done and how to go on.
 Status stopped_after(size_t done, size_t all, const ResultFile& out);

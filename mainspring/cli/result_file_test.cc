@@ -11,7 +11,7 @@
 namespace mainspring::cli {
 namespace {
 
-const MadeWith kMadeWith{{"model", "a"}, {"temperature", "1"}};
+MadeWith made_with() { return {{"model", "a"}, {"temperature", "1"}}; }
 
 class ResultFileTest : public ::testing::Test {
  protected:
@@ -33,7 +33,7 @@ class ResultFileTest : public ::testing::Test {
 
 TEST_F(ResultFileTest, RowsAppearUnderTheNameAtCommit) {
   write(path_, "old\n");
-  auto file = ResultFile::open(path_, false, kMadeWith);
+  auto file = ResultFile::open(path_, false, made_with);
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   ASSERT_TRUE((*file)->append("{\"a\":1}").ok());
   ASSERT_TRUE((*file)->append("{\"a\":2}").ok());
@@ -46,7 +46,7 @@ TEST_F(ResultFileTest, RowsAppearUnderTheNameAtCommit) {
 
 TEST_F(ResultFileTest, RowsOfAnInterruptedRunAreNotOverwrittenUnasked) {
   write(path_ + ".partial", "one\ntwo\n");
-  const auto file = ResultFile::open(path_, false, kMadeWith);
+  const auto file = ResultFile::open(path_, false, made_with);
   EXPECT_EQ(file.status().code(), StatusCode::kAlreadyExists);
   EXPECT_NE(file.status().message().find("holds 2 finished rows"), std::string::npos);
   EXPECT_EQ(read(path_ + ".partial"), "one\ntwo\n");
@@ -55,7 +55,7 @@ TEST_F(ResultFileTest, RowsOfAnInterruptedRunAreNotOverwrittenUnasked) {
 TEST_F(ResultFileTest, ResumingKeepsWholeRowsAndDropsABrokenLastOne) {
   write(path_ + ".partial", "one\ntwo\nthr");
   write(path_ + ".partial.json", "{\"model\": \"a\", \"temperature\": \"1\"}");
-  auto file = ResultFile::open(path_, true, kMadeWith);
+  auto file = ResultFile::open(path_, true, made_with);
   ASSERT_TRUE(file.ok());
   EXPECT_EQ((*file)->kept_rows(), (std::vector<std::string>{"one", "two"}));
   ASSERT_TRUE((*file)->append("three").ok());
@@ -66,17 +66,18 @@ TEST_F(ResultFileTest, ResumingKeepsWholeRowsAndDropsABrokenLastOne) {
 
 TEST_F(ResultFileTest, ResumingWithSomethingElseIsRefusedByName) {
   {
-    auto file = ResultFile::open(path_, false, kMadeWith);
+    auto file = ResultFile::open(path_, false, made_with);
     ASSERT_TRUE(file.ok() && (*file)->append("one").ok());
   }
-  const auto other = ResultFile::open(path_, true, {{"model", "a"}, {"temperature", "0.5"}});
+  const auto other = ResultFile::open(
+      path_, true, [] { return MadeWith{{"model", "a"}, {"temperature", "0.5"}}; });
   EXPECT_EQ(other.status().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(other.status().message().find("made with temperature 1, this run has 0.5"),
             std::string::npos)
       << other.status().to_string();
-  EXPECT_TRUE(ResultFile::open(path_, true, kMadeWith).ok());
+  EXPECT_TRUE(ResultFile::open(path_, true, made_with).ok());
   std::filesystem::remove(path_ + ".partial.json");
-  EXPECT_NE(ResultFile::open(path_, true, kMadeWith).status().message().find("is not known"),
+  EXPECT_NE(ResultFile::open(path_, true, made_with).status().message().find("is not known"),
             std::string::npos);
   EXPECT_EQ(read(path_ + ".partial"), "one\n");
 }
@@ -85,7 +86,7 @@ TEST_F(ResultFileTest, ALinkIsFollowedNotReplaced) {
   const std::string real = folder_ + "/real.jsonl";
   write(real, "old\n");
   std::filesystem::create_symlink("real.jsonl", path_);
-  auto file = ResultFile::open(path_, false, kMadeWith);
+  auto file = ResultFile::open(path_, false, made_with);
   ASSERT_TRUE(file.ok() && (*file)->append("new").ok() && (*file)->commit().ok());
   EXPECT_TRUE(std::filesystem::is_symlink(path_));
   EXPECT_EQ(read(real), "new\n");
@@ -94,7 +95,7 @@ TEST_F(ResultFileTest, ALinkIsFollowedNotReplaced) {
 TEST_F(ResultFileTest, ANameOfStandardOutputIsWrittenDirectly) {
   std::filesystem::create_symlink("/proc/self/fd/1", path_);
   testing::internal::CaptureStdout();  // makes it a regular file
-  auto file = ResultFile::open(path_, false, kMadeWith);
+  auto file = ResultFile::open(path_, false, made_with);
   ASSERT_TRUE(file.ok() && (*file)->append("row").ok() && (*file)->commit().ok());
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "row\n");
   EXPECT_TRUE(std::filesystem::is_symlink(path_));
@@ -111,19 +112,22 @@ TEST_F(ResultFileTest, AFinishedFileIsToldFromAnInterruptedOne) {
 
 TEST_F(ResultFileTest, ARunThatWroteNothingLeavesNothing) {
   {
-    ASSERT_TRUE(ResultFile::open(path_, false, kMadeWith).ok());
+    ASSERT_TRUE(ResultFile::open(path_, false, made_with).ok());
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 TEST_F(ResultFileTest, AFolderAndAMissingFolderAreRefused) {
-  EXPECT_EQ(ResultFile::open(folder_, false, {}).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(ResultFile::open(folder_ + "/none/out.jsonl", false, {}).status().code(),
+  EXPECT_EQ(ResultFile::open(folder_, false, [] { return MadeWith(); }).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(ResultFile::open(folder_ + "/none/out.jsonl", false, [] { return MadeWith(); })
+                .status()
+                .code(),
             StatusCode::kNotFound);
 }
 
 TEST_F(ResultFileTest, ADeviceIsWrittenDirectly) {
-  auto file = ResultFile::open("/dev/null", false, {});
+  auto file = ResultFile::open("/dev/null", false, [] { return MadeWith(); });
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE((*file)->append("row").ok());
   EXPECT_TRUE((*file)->commit().ok());
