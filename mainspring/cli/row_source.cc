@@ -10,10 +10,11 @@ Status for_each_row(
   const ReadOptions options;
   Checksum128 unused;
   MS_ASSIGN_OR_RETURN(const std::shared_ptr<const RowFile> file,
-                      RowFile::open(path == "-" ? "/dev/stdin" : path, options, unused));
+                      path == "-" ? RowFile::standard_input(options, unused)
+                                  : RowFile::open(path, options, unused));
   for (int64_t i = 0; i < file->num_rows(); ++i) {
     MS_ASSIGN_OR_RETURN(const FileRow row, file->read(i, options));
-    MS_RETURN_IF_ERROR(use(row.text, path + ":" + std::to_string(row.line)));
+    MS_RETURN_IF_ERROR(use(row.text, file->path() + ":" + std::to_string(row.line)));
   }
   return {};
 }

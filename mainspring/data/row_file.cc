@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,13 @@ void touch(const ReadOptions& options, const std::string& path) {
   if (options.activity) options.activity->touch(path);
 }
 
+/// Whether reading comes to an end. Of devices only a terminal and the null device do: copying
+/// another one would fill the disk.
+bool has_end(int fd, const struct stat& info) {
+  if (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) return true;
+  return S_ISCHR(info.st_mode) && (::isatty(fd) == 1 || info.st_rdev == ::makedev(1, 3));
+}
+
 /// A temporary file without a name: gone when closed.
 Result<int> make_unnamed_file() {
   const char* folder = std::getenv("TMPDIR");
@@ -49,34 +57,49 @@ RowFile::~RowFile() {
 Result<std::shared_ptr<const RowFile>> RowFile::open(const std::string& path,
                                                      const ReadOptions& options,
                                                      Checksum128& digest) {
-  std::shared_ptr<RowFile> file(new RowFile());
-  file->path_ = path;
   touch(options, path);
   if (options.before_read) options.before_read(path);
   // Without O_NONBLOCK, opening a pipe would wait for its writer where no deadline reaches.
-  file->fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file->fd_ < 0) return system_error("open", path, errno);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return system_error("open", path, errno);
+  return adopt(fd, path, options, digest);
+}
+
+Result<std::shared_ptr<const RowFile>> RowFile::standard_input(const ReadOptions& options,
+                                                               Checksum128& digest) {
+  // By a copy of the descriptor: /dev/stdin cannot be opened where it is a socket.
+  const int fd = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return system_error("read", "standard input", errno);
+  return adopt(fd, "standard input", options, digest);
+}
+
+Result<std::shared_ptr<const RowFile>> RowFile::adopt(int fd, std::string path,
+                                                      const ReadOptions& options,
+                                                      Checksum128& digest) {
+  std::shared_ptr<RowFile> file(new RowFile());
+  file->path_ = std::move(path);
+  file->fd_ = fd;
   struct stat info{};
-  if (::fstat(file->fd_, &info) != 0) return system_error("inspect", path, errno);
-  if (S_ISDIR(info.st_mode)) return invalid_argument(path + ": is a folder; expected a JSONL file");
-  // A device may have no end: copying it would fill the disk.
-  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) {
-    return invalid_argument(path + ": is a device or socket; expected a JSONL file");
+  if (::fstat(fd, &info) != 0) return system_error("inspect", file->path_, errno);
+  if (S_ISDIR(info.st_mode)) {
+    return invalid_argument(file->path_ + ": is a folder; expected a JSONL file");
+  }
+  if (!has_end(fd, info)) {
+    return invalid_argument(file->path_ + ": is a device without an end; expected a JSONL file");
   }
   if (S_ISREG(info.st_mode)) {
     file->size_bytes_ = info.st_size;
   } else {
-    const int source = file->fd_;
     file->fd_ = -1;
-    const Status spooled = file->spool(source, options);
-    ::close(source);
+    const Status spooled = file->spool(fd, options);
+    ::close(fd);
     MS_RETURN_IF_ERROR(spooled);
   }
   MS_RETURN_IF_ERROR(file->build_index(options, digest));
   return std::shared_ptr<const RowFile>(std::move(file));
 }
 
-/// Copies a pipe to a temporary file, which becomes fd_.
+/// Copies what cannot be read twice to a temporary file, which becomes fd_.
 Status RowFile::spool(int source, const ReadOptions& options) {
   MS_ASSIGN_OR_RETURN(fd_, make_unnamed_file());
   std::vector<char> buffer(kReadBytes);

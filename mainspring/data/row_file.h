@@ -36,13 +36,16 @@ class RowFile {
  public:
   static constexpr int64_t kMaxRowBytes = int64_t{256} << 20;
 
-  /// Opens and indexes. A pipe is first copied to an unnamed temporary file. `digest` gets the
-  /// file's bytes (a missing last newline added). Errors: not found; invalid argument for a folder,
-  /// a device or a row over kMaxRowBytes (file:line); deadline exceeded for a pipe that gives
-  /// nothing; resource exhausted if the temporary file does not fit.
+  /// Opens and indexes. A pipe (or terminal) is first copied to an unnamed temporary file. `digest`
+  /// gets the file's bytes (a missing last newline added). Errors: not found; invalid argument for
+  /// a folder, a device without an end or a row over kMaxRowBytes (file:line); deadline exceeded
+  /// for a pipe that gives nothing; resource exhausted if the temporary file does not fit.
   static Result<std::shared_ptr<const RowFile>> open(const std::string& path,
                                                      const ReadOptions& options,
                                                      Checksum128& digest);
+  /// The same of standard input, whatever is behind it; its path is "standard input".
+  static Result<std::shared_ptr<const RowFile>> standard_input(const ReadOptions& options,
+                                                               Checksum128& digest);
   ~RowFile();
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
@@ -60,6 +63,10 @@ class RowFile {
     int64_t line = 1;
   };
   RowFile() = default;
+  /// Takes the descriptor.
+  static Result<std::shared_ptr<const RowFile>> adopt(int fd, std::string path,
+                                                      const ReadOptions& options,
+                                                      Checksum128& digest);
   Status spool(int source, const ReadOptions& options);
   Status build_index(const ReadOptions& options, Checksum128& digest);
   Result<size_t> read_at(int64_t offset, char* buffer, size_t size,

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,13 +93,65 @@ TEST_F(RowFileTest, FilesWithoutRowsMissingFilesAndFoldersAreRefusedByName) {
   EXPECT_EQ(RowList::open({dir_}, options_).status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(RowFileTest, ADeviceIsRefusedForItMayHaveNoEnd) {
-  for (const char* path : {"/dev/null", "/dev/zero"}) {
+TEST_F(RowFileTest, ADeviceWithoutAnEndIsRefused) {
+  for (const char* path : {"/dev/zero", "/dev/urandom"}) {
     const auto list = RowList::open({path}, options_);
     ASSERT_EQ(list.status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(list.status().message(),
-              std::string(path) + ": is a device or socket; expected a JSONL file");
+              std::string(path) + ": is a device without an end; expected a JSONL file");
   }
+}
+
+TEST_F(RowFileTest, TheNullDeviceHasNoRows) {
+  Checksum128 digest;
+  const auto file = RowFile::open("/dev/null", options_, digest);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ((*file)->num_rows(), 0);
+}
+
+/// Puts `fd` in the place of standard input for a scope.
+class StandardInput {
+ public:
+  explicit StandardInput(int fd) : saved_(::dup(STDIN_FILENO)) { ::dup2(fd, STDIN_FILENO); }
+  ~StandardInput() {
+    ::dup2(saved_, STDIN_FILENO);
+    ::close(saved_);
+  }
+
+ private:
+  int saved_;
+};
+
+TEST_F(RowFileTest, StandardInputMayBeASocket) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  ASSERT_EQ(::write(ends[1], "{1}\n{2}", 7), 7);
+  ::close(ends[1]);
+  Checksum128 digest;
+  const StandardInput input(ends[0]);
+  const auto file = RowFile::standard_input(options_, digest);
+  ::close(ends[0]);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_EQ((*file)->num_rows(), 2);
+  EXPECT_EQ((*file)->read(1, options_)->text, "{2}");
+}
+
+TEST_F(RowFileTest, StandardInputMayBeATerminal) {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(::grantpt(master), 0);
+  ASSERT_EQ(::unlockpt(master), 0);
+  const int terminal = ::open(::ptsname(master), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  const char typed[] = {'{', '1', '}', '\n', 4};  // 4: Ctrl-D, the end
+  ASSERT_EQ(::write(master, typed, sizeof(typed)), 5);
+  Checksum128 digest;
+  const StandardInput input(terminal);
+  const auto file = RowFile::standard_input(options_, digest);
+  ::close(terminal);
+  ::close(master);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ((*file)->num_rows(), 1);
 }
 
 TEST_F(RowFileTest, AFileThatShrankIsDataLoss) {
