@@ -163,6 +163,8 @@ class EngineImpl final : public Engine {
   }
 
   ModelId add(std::unique_ptr<Trainable> trainable) {
+    trainable->leaves =
+        std::make_unique<GradientLeaves>(executor_, trainable->grads, options_.gradient_leaf);
     trainables_.push_back(std::move(trainable));
     return static_cast<ModelId>(trainables_.size());
   }
@@ -172,9 +174,9 @@ class EngineImpl final : public Engine {
   Result<std::vector<ForwardBackwardResult>> execute(std::span<const Work> work,
                                                      std::string_view loss_name,
                                                      bool with_gradient);
-  Status run_micro_batches(const Program::Key& key, std::span<const PackItem> items,
-                           std::span<const size_t> owners,
-                           std::vector<ForwardBackwardResult>& results);
+  struct Pass;
+  Status run_leaves(Pass& pass);
+  Status run_micro_batches(Pass& pass, size_t first, size_t end);
 
   std::shared_ptr<const LoadedModel> model_;
   Executor& executor_;
@@ -183,6 +185,16 @@ class EngineImpl final : public Engine {
   std::shared_ptr<Buffer> rope_table_;
   std::vector<std::unique_ptr<Trainable>> trainables_;
   std::unique_ptr<Programs> programs_;
+};
+
+/// One call's datums and what becomes of them.
+struct EngineImpl::Pass {
+  Program::Key key;
+  std::vector<PackItem> items;
+  std::vector<size_t> owners;          // per item: its place in the key and in the results
+  std::vector<size_t> index_in_owner;  // per item
+  std::vector<double> loss;            // per item
+  std::vector<ForwardBackwardResult> results;
 };
 
 Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, const LossInfo* loss,
@@ -209,60 +221,77 @@ Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, const LossIn
 Result<std::vector<ForwardBackwardResult>> EngineImpl::execute(std::span<const Work> work,
                                                                std::string_view loss_name,
                                                                bool with_gradient) {
+  Pass pass;
   MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(loss_name));
-  MS_ASSIGN_OR_RETURN(const Program::Key key, key_of(work, loss, with_gradient));
-  std::vector<ForwardBackwardResult> results(work.size());
-  std::vector<PackItem> items;
-  std::vector<size_t> owners;
+  MS_ASSIGN_OR_RETURN(pass.key, key_of(work, loss, with_gradient));
+  pass.results.resize(work.size());
   for (size_t w = 0; w < work.size(); ++w) {
+    ForwardBackwardResult& result = pass.results[w];
     for (size_t i = 0; i < work[w].datums.size(); ++i) {
       const Datum& datum = work[w].datums[i];
       MS_RETURN_IF_ERROR(
           validate_datum(datum, i, model_->config.vocabulary, options_.max_sequence_tokens, *loss));
-      items.push_back({&datum, static_cast<int32_t>(w)});
-      owners.push_back(w);
-      results[w].num_tokens += static_cast<int64_t>(datum.tokens.size());
-      results[w].logprobs.emplace_back(datum.tokens.size(), 0.0f);
-      for (float weight : datum.weights) results[w].weight_sum += static_cast<double>(weight);
+      pass.items.push_back({&datum, static_cast<int32_t>(w)});
+      pass.owners.push_back(w);
+      pass.index_in_owner.push_back(i);
+      result.num_tokens += static_cast<int64_t>(datum.tokens.size());
+      result.logprobs.emplace_back(datum.tokens.size(), 0.0f);
+      for (float weight : datum.weights) result.weight_sum += static_cast<double>(weight);
     }
   }
-  MS_RETURN_IF_ERROR(run_micro_batches(key, items, owners, results));
-  if (with_gradient) {
-    for (const Trainable* model : key.models) const_cast<Trainable*>(model)->has_gradient = true;
+  pass.loss.assign(pass.items.size(), 0.0);
+  MS_RETURN_IF_ERROR(with_gradient ? run_leaves(pass)
+                                   : run_micro_batches(pass, 0, pass.items.size()));
+  // In f64 in datum order, so that it does not depend on how rows were batched.
+  for (size_t i = 0; i < pass.items.size(); ++i) {
+    pass.results[pass.owners[i]].loss_sum += pass.loss[i];
   }
-  for (ForwardBackwardResult& result : results) result.finite = std::isfinite(result.loss_sum);
-  return results;
+  for (ForwardBackwardResult& result : pass.results) {
+    result.finite = std::isfinite(result.loss_sum);
+  }
+  return std::move(pass.results);
 }
 
-// Results are gathered per datum in f64 in datum order, so they do not depend on how rows were
-// batched.
-Status EngineImpl::run_micro_batches(const Program::Key& key, std::span<const PackItem> items,
-                                     std::span<const size_t> owners,
-                                     std::vector<ForwardBackwardResult>& results) {
-  std::vector<size_t> index_in_owner(items.size(), 0);
-  std::vector<size_t> seen(results.size(), 0);
-  for (size_t i = 0; i < items.size(); ++i) index_in_owner[i] = seen[owners[i]]++;
-  std::vector<double> datum_loss(items.size(), 0.0);
-  const auto runs = split_into_micro_batches(items, options_.max_micro_batch_rows);
+// A micro-batch ends where a datum begins a new gradient leaf of its model.
+Status EngineImpl::run_leaves(Pass& pass) {
+  std::vector<Trainable*> models;
+  for (const Trainable* model : pass.key.models) {
+    models.push_back(const_cast<Trainable*>(model));
+    models.back()->has_gradient = true;  // even if a later datum fails
+  }
   size_t first = 0;
-  for (size_t count : runs) {
-    const auto run_items = items.subspan(first, count);
-    const Batch batch = pack(run_items, !key.with_gradient);
+  for (size_t i = 0; i < pass.items.size(); ++i) {
+    GradientLeaves& leaves = *models[pass.owners[i]]->leaves;
+    if (leaves.is_full()) {
+      MS_RETURN_IF_ERROR(run_micro_batches(pass, first, i));
+      MS_RETURN_IF_ERROR(leaves.close());
+      first = i;
+    }
+    leaves.count_datum();
+  }
+  return run_micro_batches(pass, first, pass.items.size());
+}
+
+Status EngineImpl::run_micro_batches(Pass& pass, size_t first, size_t end) {
+  const auto items = std::span<const PackItem>(pass.items).subspan(first, end - first);
+  for (size_t count : split_into_micro_batches(items, options_.max_micro_batch_rows)) {
+    const auto run_items = std::span<const PackItem>(pass.items).subspan(first, count);
+    const Batch batch = pack(run_items, !pass.key.with_gradient);
     const int64_t rows = static_cast<int64_t>(std::max(batch.tokens.size(), batch.picked.size()));
-    MS_ASSIGN_OR_RETURN(Program * program, programs_->get(key, plan_rows(rows)));
+    MS_ASSIGN_OR_RETURN(Program * program, programs_->get(pass.key, plan_rows(rows)));
     program->run(batch, run_items);
     for (size_t i = 0; i < batch.origins.size(); ++i) {
       const auto& origin = batch.origins[i];
       if (origin.item < 0) continue;
       const size_t item = first + static_cast<size_t>(origin.item);
-      datum_loss[item] += static_cast<double>(program->token_loss()[i]);
-      results[owners[item]].logprobs[index_in_owner[item]][static_cast<size_t>(origin.position)] =
+      pass.loss[item] += static_cast<double>(program->token_loss()[i]);
+      pass.results[pass.owners[item]]
+          .logprobs[pass.index_in_owner[item]][static_cast<size_t>(origin.position)] =
           program->logprob()[i];
     }
-    for (size_t w = 0; w < results.size(); ++w) ++results[w].num_micro_batches;
+    for (ForwardBackwardResult& result : pass.results) ++result.num_micro_batches;
     first += count;
   }
-  for (size_t i = 0; i < items.size(); ++i) results[owners[i]].loss_sum += datum_loss[i];
   return {};
 }
 
@@ -273,6 +302,7 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
     return failed_precondition("optim_step without a gradient: call forward_backward first");
   }
   MS_RETURN_IF_ERROR(prepare_optimizer(executor_, *t));
+  MS_RETURN_IF_ERROR(t->leaves->collect());
   t->norm_program->run({});
   const float squares = *static_cast<const float*>(t->norm_program->output("sum_of_squares"));
   OptimStepResult result;
@@ -351,6 +381,7 @@ Result<TensorSet> EngineImpl::gradients(ModelId id) const {
       const auto* values = static_cast<const float*>(std::as_const(*t->grads.at(key)).data());
       for (int64_t i = 0; i < n; ++i) (*sum)[static_cast<size_t>(i)] += values[i];
     }
+    t->leaves->add_closed_leaves(name, *sum);
     result[name] = {.name = name,
                     .dtype = DType::kF32,
                     .shape = master->shape(),

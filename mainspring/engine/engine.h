@@ -28,9 +28,10 @@
 
 namespace mainspring {
 
-/// How the engine computes; nothing here changes a bit except `compute`.
+/// How the engine computes; nothing here changes a bit except `compute` and `gradient_leaf`.
 struct EngineOptions {
   DType compute = DType::kBF16;      // kBF16 or kF32
+  int64_t gradient_leaf = 0;         // datums to a leaf (rule 10); 0: one leaf
   int64_t max_micro_batch_rows = 0;  // 0: from memory
   int64_t max_sequence_tokens = 0;   // longest datum; 0: the model's context length
   PassOptions passes;                // recomputation policy, passes switched off

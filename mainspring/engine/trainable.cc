@@ -163,6 +163,7 @@ void clear_gradients(Trainable& trainable) {
   for (auto& [name, grad] : trainable.grads) {
     std::memset(grad->data(), 0, static_cast<size_t>(grad->size_bytes()));
   }
+  trainable.leaves->clear();
   trainable.has_gradient = false;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mainspring/engine/engine.h"
+#include "mainspring/engine/gradient_leaves.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/nn/layers.h"
 #include "mainspring/weights/parameter_set.h"
@@ -25,6 +26,7 @@ struct Trainable {
   ParameterSet grads;  // "<name>" for the first use, "<name>#1", ... for later ones
   int64_t step = 0;
   bool has_gradient = false;
+  std::unique_ptr<GradientLeaves> leaves;
   std::unique_ptr<Executable> norm_program;
   std::unique_ptr<Executable> adamw_program;
   std::shared_ptr<Buffer> scalars;  // f32(8)

@@ -51,6 +51,7 @@ enum class OpKind : uint8_t {
   kScatterRows,
   kHeadLogprobGrad,
   // Optimizer.
+  kAccumulate,
   kSumOfSquares,
   kAdamw,
   kNumOps

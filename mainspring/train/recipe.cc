@@ -210,6 +210,8 @@ Schema::Schema(Recipe& r) {
   integer("train.batch_size", r.train.batch_size, 1, "sequences per optimizer step");
   integer("train.batch_tokens", r.train.batch_tokens, 0,
           "at least so many tokens per step instead; 0: off");
+  integer("train.gradient_leaf", r.train.gradient_leaf, 0,
+          "sequences whose gradients fold into one sum before these add up in a tree; 0: all");
   integer("train.micro_batch_rows", r.train.micro_batch_rows, 0,
           "rows that pass the model at once; 0: from memory");
   choice("train.recompute", r.train.recompute, {"none", "selective", "full"},

@@ -46,6 +46,7 @@ struct TrainRecipe {
   int64_t steps = 100;
   int64_t batch_size = 8;          // sequences per optimizer step
   int64_t batch_tokens = 0;        // > 0: at least so many tokens per step instead
+  int64_t gradient_leaf = 0;       // sequences to a gradient leaf; 0: all
   int64_t micro_batch_rows = 0;    // 0: from memory
   std::string recompute = "none";  // none | selective | full
   double max_grad_norm = 1.0;      // 0: no clipping

@@ -142,6 +142,7 @@ Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   MS_ASSIGN_OR_RETURN(setup.data, DataLoader::open(data_options(recipe), setup.encoder));
   MS_ASSIGN_OR_RETURN(setup.eval_rows, load_eval_rows(recipe, setup));
   EngineOptions options{.compute = recipe.model.dtype == "f32" ? DType::kF32 : DType::kBF16,
+                        .gradient_leaf = recipe.train.gradient_leaf,
                         .max_micro_batch_rows = recipe.train.micro_batch_rows,
                         .max_sequence_tokens = recipe.data.max_tokens,
                         .passes = {.disabled = recipe.train.disabled_passes},

@@ -18,6 +18,21 @@ OpCase sum_of_squares(std::vector<std::vector<int64_t>> shapes, const std::strin
           .rows = {make_rows("no_rows", {})}};
 }
 
+OpCase accumulate(std::vector<int64_t> shape, int terms, const std::string& suffix) {
+  return {.op = OpKind::kAccumulate,
+          .name = "accumulate_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                std::vector<Tensor> inputs{b.state("sum", shape)};
+                for (int i = 0; i < terms; ++i) {
+                  inputs.push_back(b.state("x" + std::to_string(i), shape));
+                }
+                b.tracer().node(OpKind::kAccumulate, inputs, NoAttrs{});
+                b.check_state("sum");
+              },
+          .rows = {make_rows("no_rows", {})}};
+}
+
 OpCase adamw(std::vector<int64_t> shape, double weight_decay, const std::string& suffix) {
   return {.op = OpKind::kAdamw,
           .name = "adamw_" + suffix,
@@ -60,6 +75,8 @@ std::vector<OpCase> optimizer_cases() {
              b.tracer().node(OpKind::kBiasGrad, {b.rows("dy", 3), b.state("acc", {3})}, NoAttrs{});
              b.check_state("acc");
            }},
+      accumulate({1}, 1, "one"),
+      accumulate({3, 17}, 2, "matrix"),
       sum_of_squares({{1}}, "one"),
       sum_of_squares({{7, 17}, {300}, {3, 515}}, "three"),
       adamw({1}, 0, "one"),

@@ -77,6 +77,8 @@ Op find_op(OpKind kind) {
       return head_logprob;
     case OpKind::kHeadLogprobGrad:
       return head_logprob_grad;
+    case OpKind::kAccumulate:
+      return add;
     case OpKind::kSumOfSquares:
       return sum_of_squares;
     case OpKind::kAdamw:
