@@ -42,6 +42,16 @@ double timed(const std::function<void()>& run, int threads) {
          static_cast<double>(end.tv_nsec - start.tv_nsec) * 1e-9;
 }
 
+/// Seconds of a run, after enough others that the threads of the contestant before sleep and this
+/// one's have found their cores.
+double warm_time(const std::function<void()>& run, int threads) {
+  for (double spent = 0.0; spent < 15e-3;) spent += timed(run, threads);
+  double seconds = 0.0;
+  int count = 0;
+  for (; count == 0 || seconds < 4e-3; ++count) seconds += timed(run, threads);
+  return seconds / count;
+}
+
 // Twelve independent chains of 8-lane FMAs: two a cycle on every processor with two FMA units.
 __attribute__((target("avx2,fma"))) void fma_chains(int64_t count, float* out) {
   __m256 acc[12];
@@ -66,15 +76,36 @@ __attribute__((target("avx512f"))) void fma_chains_512(int64_t count, float* out
   _mm512_storeu_ps(out, acc[0]);
 }
 
-Contestant peak(ThreadPool& pool, bool wide) {
+__attribute__((target("avx512f,avx512bf16"))) void dot_chains_512(int64_t count, float* out) {
+  __m512 acc[12];
+  for (int i = 0; i < 12; ++i) acc[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512bh a = __builtin_bit_cast(__m512bh, _mm512_set1_epi32(0x3f7f3f7f));
+  for (int64_t n = 0; n < count; ++n) {
+#pragma GCC unroll 12
+    for (int i = 0; i < 12; ++i) acc[i] = _mm512_dpbf16_ps(acc[i], a, a);
+  }
+  for (int i = 1; i < 12; ++i) acc[0] = _mm512_add_ps(acc[0], acc[i]);
+  _mm512_storeu_ps(out, acc[0]);
+}
+
+/// The path's multiply-add, nothing else.
+Contestant peak(ThreadPool& pool, Isa isa) {
   constexpr int64_t kCount = 400000;
+  struct Chains {
+    const char* name;
+    int flops;  // of one instruction
+    void (*run)(int64_t, float*);
+  };
+  const Chains chains = isa == Isa::kAvx512Bf16 ? Chains{"vdpbf16ps peak", 64, dot_chains_512}
+                        : isa == Isa::kAvx512   ? Chains{"fma peak, 16 lanes", 32, fma_chains_512}
+                                                : Chains{"fma peak, 8 lanes", 16, fma_chains};
   Contestant out;
-  out.name = wide ? "fma peak, 16 lanes" : "fma peak, 8 lanes";
-  out.flops = static_cast<double>(kCount) * 12 * (wide ? 16 : 8) * 2 * pool.size();
-  out.run = [&pool, wide] {
+  out.name = chains.name;
+  out.flops = static_cast<double>(kCount) * 12 * chains.flops * pool.size();
+  out.run = [&pool, chains] {
     pool.run(pool.size(), [&](int64_t, int) {
       alignas(64) float sink[16];
-      wide ? fma_chains_512(kCount, sink) : fma_chains(kCount, sink);
+      chains.run(kCount, sink);
       asm volatile("" : : "r"(sink) : "memory");
     });
   };
@@ -172,55 +203,98 @@ void add_ours(std::vector<Contestant>& out, Buffers& b) {
 }
 
 #if MS_HAVE_DNNL
-/// y = x W^T by oneDNN with weights in the layout it prefers; nothing if it lacks the type here.
-void add_dnnl(std::vector<Contestant>& out, Buffers& b) {
+/// c (m, n) = or += a (m, k) b (k, n), b in the layout that oneDNN prefers if it may choose;
+/// nothing if it lacks the type here.
+struct DnnlProduct {
+  int64_t m, k, n;
+  dnnl::memory::format_tag a_layout, b_layout;
+  bool b_is_packed = false;
+  bool accumulates_f32 = false;
+};
+
+void add_dnnl(std::vector<Contestant>& out, const std::string& name, DType dtype,
+              const DnnlProduct& p, void* a_data, void* b_data, void* c_data) {
   using dnnl::memory;
-  const Shape s = b.shape;
-  const auto type =
-      b.context.compute == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const auto type = dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const std::string title = "oneDNN " + name + " " + std::string(dtype_name(dtype));
   try {
     static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     static dnnl::stream stream(engine);
-    const memory::desc x({s.rows, s.in}, type, memory::format_tag::ab);
-    const memory::desc w({s.in, s.out}, type, memory::format_tag::any);
-    const memory::desc y({s.rows, s.out}, type, memory::format_tag::ab);
-    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(x, w, y), engine);
-    memory stored({{s.in, s.out}, type, memory::format_tag::ba}, engine, b.w.data());
-    memory packed(desc.weights_desc(), engine);
-    dnnl::reorder(stored, packed).execute(stream, stored, packed);
-    stream.wait();
+    const memory::desc a({p.m, p.k}, type, p.a_layout);
+    const memory::desc b({p.k, p.n}, type, p.b_is_packed ? memory::format_tag::any : p.b_layout);
+    const memory::desc c({p.m, p.n}, p.accumulates_f32 ? memory::data_type::f32 : type,
+                         memory::format_tag::ab);
+    dnnl::primitive_attr attr;
+    if (p.accumulates_f32) {
+      dnnl::post_ops sum;
+      sum.append_sum();
+      attr.set_post_ops(sum);
+    }
+    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, engine);
+    memory stored({{p.k, p.n}, type, p.b_layout}, engine, b_data);
+    memory used = stored;
+    if (p.b_is_packed) {
+      used = memory(desc.weights_desc(), engine);
+      dnnl::reorder(stored, used).execute(stream, stored, used);
+      stream.wait();
+    }
     const dnnl::matmul matmul(desc);
-    memory mx(x, engine, b.x.data()), my(y, engine, b.y.data());
-    out.push_back({"oneDNN " + std::string(dtype_name(b.context.compute)),
-                   2.0 * static_cast<double>(s.rows * s.in * s.out),
-                   static_cast<double>(b.bytes(s.in * s.out)),
-                   [matmul, mx, packed, my] {
+    memory ma(a, engine, a_data), mc(c, engine, c_data);
+    out.push_back({title,
+                   2.0 * static_cast<double>(p.m * p.k * p.n),
+                   static_cast<double>(dtype_bytes(dtype, p.k * p.n)),
+                   [matmul, ma, used, mc] {
                      matmul.execute(
                          stream,
-                         {{DNNL_ARG_SRC, mx}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, my}});
+                         {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, used}, {DNNL_ARG_DST, mc}});
                      stream.wait();
                    },
                    {}});
   } catch (const dnnl::error&) {
-    std::printf("  oneDNN has no %s matmul here\n",
-                std::string(dtype_name(b.context.compute)).c_str());
+    std::printf("  %s: not there on this processor\n", title.c_str());
   }
+}
+
+void add_dnnl(std::vector<Contestant>& out, Buffers& b) {
+  using Tag = dnnl::memory::format_tag;
+  const Shape s = b.shape;
+  const DType dtype = b.context.compute;
+  add_dnnl(out, "forward", dtype, {s.rows, s.in, s.out, Tag::ab, Tag::ba, true}, b.x.data(),
+           b.w.data(), b.y.data());
+  if (s.rows < 64) return;
+  add_dnnl(out, "input grad", dtype, {s.rows, s.out, s.in, Tag::ab, Tag::ab, true}, b.y.data(),
+           b.w.data(), b.dx.data());
+  add_dnnl(out, "weight grad", dtype, {s.out, s.rows, s.in, Tag::ba, Tag::ab, false, true},
+           b.y.data(), b.x.data(), b.grad.data());
 }
 #endif
 
-void print(std::vector<Contestant>& contestants) {
-  double best_peak = 0.0;
-  for (Contestant& c : contestants) {
-    std::sort(c.seconds.begin(), c.seconds.end());
-    if (c.name.starts_with("fma peak"))
-      best_peak = std::max(best_peak, c.flops / c.seconds[0] * 1e-9);
-  }
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// Rates, and where oneDNN has the same product the ratio to it, round by round.
+void print(const std::vector<Contestant>& contestants) {
+  const auto rate = [](const Contestant& c, double seconds) { return c.flops / seconds * 1e-9; };
+  const auto best = [](const Contestant& c) {
+    return *std::min_element(c.seconds.begin(), c.seconds.end());
+  };
+  const double best_peak = rate(contestants[0], best(contestants[0]));
   for (const Contestant& c : contestants) {
-    const double best = c.flops / c.seconds[0] * 1e-9;
-    const double median = c.flops / c.seconds[c.seconds.size() / 2] * 1e-9;
-    std::printf(
-        "  %-20s best %7.1f median %7.1f GFLOP/s  %5.1f %% of peak  %6.1f GB/s of weights\n",
-        c.name.c_str(), best, median, 100.0 * best / best_peak, c.bytes / c.seconds[0] * 1e-9);
+    std::printf("  %-24s best %7.1f median %7.1f GFLOP/s  %5.1f %% of peak  %6.1f GB/s of weights",
+                c.name.c_str(), rate(c, best(c)), rate(c, median(c.seconds)),
+                100.0 * rate(c, best(c)) / best_peak, c.bytes / best(c) * 1e-9);
+    for (const Contestant& other : contestants) {
+      if (other.name != "oneDNN " + c.name) continue;
+      std::vector<double> ratios;
+      for (size_t i = 0; i < c.seconds.size(); ++i) {
+        ratios.push_back(other.seconds[i] / c.seconds[i]);
+      }
+      const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
+      std::printf("  %.2fx oneDNN [%.2f, %.2f]", median(ratios), *least, *most);
+    }
+    std::printf("\n");
   }
 }
 
@@ -231,7 +305,6 @@ int bench(int threads, int rounds) {
     return 1;
   }
   ThreadPool pool(threads);
-  const bool wide = choice->isa == Isa::kAvx512 || choice->isa == Isa::kAvx512Bf16;
   for (const Shape& shape :
        {Shape{1024, 576, 1536}, Shape{1024, 1536, 576}, Shape{1024, 576, 576},
         Shape{256, 576, 1536}, Shape{16, 576, 49152}, Shape{4, 576, 49152}, Shape{1, 576, 49152}}) {
@@ -240,7 +313,7 @@ int bench(int threads, int rounds) {
                 static_cast<long long>(shape.out));
     Buffers narrow(make_context(choice->isa, pool, DType::kBF16), shape);
     Buffers full(make_context(choice->isa, pool, DType::kF32), shape);
-    std::vector<Contestant> contestants{peak(pool, wide)};
+    std::vector<Contestant> contestants{peak(pool, choice->isa)};
     add_ours(contestants, narrow);
     add_ours(contestants, full);
 #if MS_HAVE_DNNL
@@ -249,7 +322,9 @@ int bench(int threads, int rounds) {
 #endif
     for (Contestant& c : contestants) c.run();
     for (int round = 0; round < rounds; ++round) {
-      for (Contestant& c : contestants) c.seconds.push_back(timed(c.run, threads));
+      for (Contestant& c : contestants) {
+        c.seconds.push_back(warm_time(c.run, threads));
+      }
     }
     print(contestants);
   }
