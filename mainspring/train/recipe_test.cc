@@ -2,15 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include "mainspring/io/test_dir.h"
 
 namespace mainspring {
 namespace {
 
 std::string write_recipe(const std::string& text) {
-  const std::string path = testing::TempDir() + "recipe_test.toml";
-  std::ofstream(path) << text;
-  return path;
+  static const TestDir dir;
+  return dir.write("recipe_test.toml", text);
 }
 
 constexpr const char* kMinimal = "[model]\npath = \"m\"\n[data]\nfiles = [\"a.jsonl\"]\n";

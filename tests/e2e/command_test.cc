@@ -12,6 +12,7 @@
 
 #include "mainspring/cli/cmd_inspect.h"
 #include "mainspring/cli/cmd_train.h"
+#include "mainspring/io/test_dir.h"
 #include "tests/support/golden_files.h"
 
 namespace mainspring::cli {
@@ -56,10 +57,6 @@ class FakeRegistry final : public CommandRegistry {
 class Commands : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "commands_" +
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
     std::ofstream rows(dir_ + "/rows.jsonl");
     for (int i = 0; i < 8; ++i) rows << "{\"tokens\": [1, 2, 3, " << i + 4 << "]}\n";
     std::ofstream(dir_ + "/recipe.toml")
@@ -68,7 +65,6 @@ class Commands : public testing::Test {
         << "/rows.jsonl\"]\nmax_tokens = 16\nformat = \"tokens\"\n"
         << "[tune]\nrank = 2\n[train]\nsteps = 2\nbatch_size = 2\n";
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
   int train(const std::string& run, const std::vector<std::string>& sets = {},
             bool resume = false) {
@@ -96,7 +92,8 @@ class Commands : public testing::Test {
     return code;
   }
 
-  std::string dir_;
+  TestDir folder_;
+  const std::string& dir_ = folder_.path();
 };
 
 TEST_F(Commands, TrainStoppedByASignalSavesAndExitsAsTheShellExpects) {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
+#include "mainspring/io/test_dir.h"
 #include "mainspring/train/trainer.h"
 #include "tests/support/golden_files.h"
 
@@ -20,9 +20,8 @@ int64_t resident_bytes() {
 }
 
 TEST(Memory, IsFlatOverFiveHundredStepsAndAHundredSaves) {
-  const std::string dir = testing::TempDir() + "memory_test";
-  std::filesystem::remove_all(dir);
-  std::filesystem::create_directories(dir);
+  const TestDir folder;
+  const std::string& dir = folder.path();
   std::ofstream rows(dir + "/rows.jsonl");
   for (int i = 0; i < 32; ++i) rows << "{\"tokens\": [1, 2, 3, " << i << ", 5, 6, 7, 8]}\n";
   rows.close();
@@ -48,7 +47,6 @@ TEST(Memory, IsFlatOverFiveHundredStepsAndAHundredSaves) {
                        .say = {}};
   EXPECT_EQ(run_training(recipe, *executor, options).value().steps_done, 500);
   EXPECT_LT(resident_bytes() - after_100_steps, int64_t{16} << 20);
-  std::filesystem::remove_all(dir);
 }
 
 }  // namespace

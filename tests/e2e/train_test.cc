@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "mainspring/ckpt/checkpoint.h"
+#include "mainspring/io/test_dir.h"
 #include "mainspring/train/trainer.h"
 #include "tests/support/golden_files.h"
 
@@ -18,10 +19,6 @@ namespace fs = std::filesystem;
 class TrainRun : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "train_" +
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
     std::ofstream rows(dir_ + "/rows.jsonl");
     for (int i = 0; i < 24; ++i) {
       rows << "{\"tokens\": [";
@@ -34,7 +31,6 @@ class TrainRun : public testing::Test {
         << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\nheld_out = 0.2\n"
         << "[tune]\nrank = 4\n[train]\nsteps = 20\nbatch_size = 4\n[optim]\nlr = 0.02\n";
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
   Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets = {},
                           bool resume = false, int64_t stop_after_questions = -1) {
@@ -79,7 +75,8 @@ class TrainRun : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  std::string dir_;
+  TestDir folder_;
+  const std::string& dir_ = folder_.path();
   std::string said_;
 };
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "mainspring/ckpt/checkpoint.h"
+#include "mainspring/io/test_dir.h"
 #include "tests/support/golden_files.h"
 
 namespace mainspring {
@@ -25,9 +26,6 @@ std::string program() {
 class Killed : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "kill_test";
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
     std::ofstream rows(dir_ + "/rows.jsonl");
     for (int i = 0; i < 40; ++i) {
       rows << "{\"tokens\": [";
@@ -41,7 +39,6 @@ class Killed : public testing::Test {
         << "[tune]\nmode = \"full\"\n[train]\nsteps = 60\nbatch_size = 4\n"
         << "[optim]\nlr = 0.001\n[checkpoint]\nevery = 3\n";
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
   // Starts `mainspring train`, kills it after `kill_ms` (never if < 0), and gives its exit status.
   int train(const std::string& run, bool resume, int kill_ms) {
@@ -71,7 +68,8 @@ class Killed : public testing::Test {
         .checkpoint->manifest.digest;
   }
 
-  std::string dir_;
+  TestDir folder_;
+  const std::string& dir_ = folder_.path();
 };
 
 TEST_F(Killed, AtRandomMomentsAndResumedGivesTheSameBits) {

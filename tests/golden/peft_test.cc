@@ -2,9 +2,8 @@
 // back.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "mainspring/engine/engine.h"
+#include "mainspring/io/test_dir.h"
 #include "mainspring/models/adapter.h"
 #include "tests/support/golden_files.h"
 
@@ -63,8 +62,8 @@ TEST_P(PeftAdapter, LossAndEveryGradientEqualPeft) {
 
 TEST_P(PeftAdapter, AWrittenFolderGivesTheSameBits) {
   const Golden golden = load_golden(GetParam());
-  const std::string folder = testing::TempDir() + "peft_" + GetParam();
-  std::filesystem::remove_all(folder);
+  const TestDir dir;
+  const std::string folder = dir.file("adapter");
   ASSERT_TRUE(export_peft(golden.adapter, golden.model->config, "base", folder).ok());
   const Adapter back = load_peft(folder, golden.model->config).value();
   const auto executor = test::make_executor();
@@ -75,7 +74,6 @@ TEST_P(PeftAdapter, AWrittenFolderGivesTheSameBits) {
   const ModelId b = engine->add_adapter(back, 0).value();
   EXPECT_EQ(engine->forward(a, golden.datums, "cross_entropy").value().logprobs,
             engine->forward(b, golden.datums, "cross_entropy").value().logprobs);
-  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllAdapters, PeftAdapter,
