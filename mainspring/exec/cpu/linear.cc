@@ -71,6 +71,25 @@ void adapter_product(const LinearKernels& kernels, const AdapterPart& part, cons
   fold_rows(kernels, rows, tile.rows, part.rank, b, bytes, tile.panels, product, tile.c_stride);
 }
 
+/// The tile's place in a matrix of `width` columns, its lines fetched to be written.
+char* place_of(const GemmTile& tile, void* y, int64_t width, int64_t element_bytes) {
+  char* place = static_cast<char*>(y) + (tile.row * width + tile.column) * element_bytes;
+  for (int r = 0; r < tile.rows; ++r) __builtin_prefetch(place + r * width * element_bytes, 1);
+  return place;
+}
+
+/// Whether the tile is whole and no adapter adds to it.
+template <class Adapter>
+bool is_bare(const LinearKernels& kernels, std::span<const Adapter> adapters,
+             const GemmTile& tile) {
+  if (tile.columns != tile.panels * kernels.panel_columns) return false;
+  if (tile.live_mask() != tile.all_rows()) return false;
+  for (const Adapter& adapter : adapters) {
+    if (tile.mask_of(part_of(adapter).slot) != 0) return false;
+  }
+  return true;
+}
+
 /// Computes the product of every adapter of the tile's output that has rows in the tile, in order,
 /// and hands it to `use` with the mask of those rows.
 template <class Adapter, class Use>
@@ -99,6 +118,17 @@ struct ForwardHooks : GemmHooks {
       used += pack_adapters(kernels, outputs[o].adapters, o, tile, packed + used, room - used);
     }
     return used;
+  }
+
+  bool is_plain(const LinearKernels& kernels, const GemmTile& tile, TileArgs& args) const {
+    const LinearOutput& out = outputs[static_cast<size_t>(tile.output)];
+    const int64_t element_bytes = out.y_f32 ? 4 : kernels.element_bytes;
+    char* y = place_of(tile, out.y, out.weight.out, element_bytes);
+    if (out.bias != nullptr || element_bytes != kernels.element_bytes) return false;
+    if (!is_bare(kernels, out.adapters, tile)) return false;
+    args.y = y;
+    args.y_stride = out.weight.out;
+    return true;
   }
 
   void finish(const LinearKernels& kernels, const GemmTile& tile) const {
@@ -148,6 +178,14 @@ struct InputGradHooks : GemmHooks {
       (mask >> r) & 1u ? rows.add(segment_of(*table, tile.row + r), tile.row + r) : rows.skip();
     }
     rows.apply(kernels, tile.column, tile.columns, product, tile.c_stride);
+  }
+
+  bool is_plain(const LinearKernels& kernels, const GemmTile& tile, TileArgs& args) const {
+    char* y = place_of(tile, dx, in, kernels.element_bytes);
+    if (!is_bare(kernels, adapters, tile)) return false;
+    args.y = y;
+    args.y_stride = in;
+    return true;
   }
 
   void finish(const LinearKernels& kernels, const GemmTile& tile) const {

@@ -81,8 +81,7 @@ struct GemmTile {
   int panels = 1;
   const int32_t* slots = nullptr;  // per row of the tile: adapter slot, -1, or kPaddingSlot
   bool one_slot = false;           // all rows have slots[0]
-  std::array<const char*, kMaxGemmOutputs>
-      extra{};  // packed by the hooks beside the terms, or null
+  const char** extra = nullptr;    // per output: packed by the hooks beside the terms, or null
   float* c = nullptr;
   int64_t c_stride = 0;
 
@@ -105,26 +104,39 @@ struct GemmPlan {
   int64_t column_splits = 1;
 
   int64_t tile_row(int64_t rows, int64_t tile) const { return rows * tile / tiles; }
+  /// Larger blocks before smaller ones: threads that take them in turn end together.
+  int64_t block_tile(int64_t block) const { return (tiles * block + blocks - 1) / blocks; }
 };
 
 inline constexpr int64_t kMaxBlockRows = 192;
-inline constexpr int64_t kMaxBlockTiles = 48;  // of 4 rows or more
+inline constexpr int64_t kMaxSharedRows = 288;
+inline constexpr int64_t kMaxBlockTiles = 72;  // of 4 rows or more
+/// Room on the stack for sums of chunks of all tiles of a block.
+inline constexpr int64_t kWaitingFloats = 3 * kMaxSharedRows * 32;
 /// Room on the stack for what the hooks pack beside the terms of a block.
 inline constexpr int64_t kExtraBytes = 64 << 10;
 
 /// Most tiles of a block: packed, they fill half of a small second-level cache. `pairs`: over all
 /// terms.
 inline int64_t most_block_tiles(const LinearKernels& kernels, int64_t pairs) {
-  constexpr int64_t kBlockBytes = 256 << 10;
+  constexpr int64_t kBlockBytes = 384 << 10;
   return std::clamp<int64_t>(kBlockBytes / tile_bytes(kernels, pairs), 1,
                              kMaxBlockRows / kernels.tile_rows);
+}
+
+/// Most tiles that are packed before all else: they fit into the second-level cache beside a panel,
+/// or are too few to give every thread a block.
+inline int64_t most_shared_tiles(const LinearKernels& kernels, int64_t threads, int64_t pairs) {
+  constexpr int64_t kSharedBytes = 384 << 10;
+  return std::min(std::max(kSharedBytes / tile_bytes(kernels, pairs), 2 * threads - 1),
+                  kMaxSharedRows / kernels.tile_rows);
 }
 
 inline GemmPlan plan_gemm(const LinearKernels& kernels, int threads, int64_t rows, int64_t pairs) {
   GemmPlan plan;
   plan.tiles = std::max<int64_t>(1, ceil_div(rows, kernels.tile_rows));
   const int64_t most = most_block_tiles(kernels, pairs);
-  plan.shared = rows <= kMaxBlockRows && (plan.tiles <= most || plan.tiles < 2 * threads);
+  plan.shared = plan.tiles <= most_shared_tiles(kernels, threads, pairs);
   plan.blocks = 1;
   if (!plan.shared) {
     plan.blocks = ceil_div(plan.tiles, most);
@@ -141,8 +153,8 @@ inline size_t gemm_scratch_bytes(const Context& context, int64_t rows, int64_t p
   const int64_t threads = context.pool->size();
   const int64_t tiles = std::max<int64_t>(1, ceil_div(rows, kernels.tile_rows));
   const int64_t most = most_block_tiles(kernels, pairs);
-  const int64_t packed =
-      std::max(std::min(tiles, std::max(most, 2 * threads)), threads * std::min(tiles, most));
+  const int64_t packed = std::max(std::min(tiles, most_shared_tiles(kernels, threads, pairs)),
+                                  threads * std::min(tiles, most));
   // Terms are packed apart, each with its own slack.
   return static_cast<size_t>(
       packed * (tile_bytes(kernels, pairs) + kMaxGemmTerms * (kPackSlackBytes + 64)) + 64);
@@ -180,6 +192,9 @@ struct GemmHooks {
   bool skip(const GemmTile&) const { return false; }
   /// Fills tile.c and returns true to fold on from it (one chunk only).
   bool load(const GemmTile&) const { return false; }
+  /// Fetches what finish() writes to. If the product is all there is to the tile, says in `args`
+  /// where it goes and returns true: finish() is not called.
+  bool is_plain(const LinearKernels&, const GemmTile&, TileArgs&) const { return false; }
   /// Packs what else the tile's rows need and notes it in tile.extra, if it fits into `room` bytes
   /// (finish packs for itself otherwise); returns the bytes used.
   int64_t pack_extra(const LinearKernels&, GemmTile&, char*, int64_t /*room*/) const { return 0; }
@@ -228,8 +243,9 @@ class GemmRun {
   struct Block {
     char* packed = nullptr;
     int64_t num_tiles = 0;
-    int32_t slots[kMaxBlockRows];
+    int32_t slots[kMaxSharedRows];
     GemmTile tiles[kMaxBlockTiles];
+    const char* extra[kMaxBlockTiles][kMaxGemmOutputs] = {};
   };
 
   void cut(Block& block, int64_t tile_begin, int64_t tile_end, char* packed) const {
@@ -244,6 +260,7 @@ class GemmRun {
       tile.row = plan_.tile_row(gemm_.rows, tile_begin + i);
       tile.rows = static_cast<int>(plan_.tile_row(gemm_.rows, tile_begin + i + 1) - tile.row);
       tile.slots = block.slots + (tile.row - first);
+      tile.extra = block.extra[i];
       tile.one_slot = std::all_of(tile.slots, tile.slots + tile.rows,
                                   [&](int32_t slot) { return slot == tile.slots[0]; });
     }
@@ -266,44 +283,76 @@ class GemmRun {
 
   /// The tiles of a block read the same panels: each fetches its part of the next ones, so that
   /// what comes from memory comes while all of them compute.
-  void fetch_ahead(TileTerm& term, int64_t tile, int64_t num_tiles, int panels) const {
-    term.ahead_bytes = ceil_div(kernels_.b_pair_bytes * kernels_.panel_columns, num_tiles);
-    term.ahead = static_cast<const char*>(term.b) + panels * term.panel_bytes +
-                 tile * term.pairs * term.ahead_bytes;
+  static const char* ahead_of(const TileTerm& term, int64_t tile, int panels) {
+    return static_cast<const char*>(term.b) + panels * term.panel_bytes +
+           tile * term.pairs * term.ahead_bytes;
+  }
+
+  /// Chunks computed for all tiles of a block before the next ones: their part of a panel and of a
+  /// tile stay in the first-level cache.
+  int chunks_at_once(int panels) const {
+    constexpr int64_t kFirstLevelBytes = 40 << 10;
+    int64_t bytes = 0;
+    for (int t = 0; t < gemm_.num_terms; ++t) {
+      bytes +=
+          tile_terms_[t].chunk_pairs * (panels * kernels_.panel_columns * kernels_.b_pair_bytes +
+                                        kernels_.tile_rows * kernels_.a_pair_bytes);
+    }
+    int chunks = gemm_.num_chunks;
+    while (chunks > 1 && chunks * bytes > kFirstLevelBytes) chunks /= 2;
+    return chunks;
   }
 
   /// One group of panels of one output against all tiles of a block.
   void compute(const Block& block, int output, int64_t panel, int panels) const {
     const GemmOutput& out = gemm_.outputs[output];
     alignas(64) float c[kMaxTileFloats];
-    std::array<TileTerm, kMaxGemmTerms> terms = tile_terms_;
+    alignas(64) float waiting[kWaitingFloats];
+    TileTerm terms[kMaxGemmTerms];
     for (int t = 0; t < gemm_.num_terms; ++t) {
+      terms[t].pairs = tile_terms_[t].pairs;
+      terms[t].chunk_pairs = tile_terms_[t].chunk_pairs;
       terms[t].panel_bytes = out.panel_bytes[t];
       terms[t].b = static_cast<const char*>(out.b[t]) + panel * out.panel_bytes[t];
+      terms[t].ahead_bytes =
+          ceil_div(kernels_.b_pair_bytes * kernels_.panel_columns, block.num_tiles);
     }
-    for (int64_t i = 0; i < block.num_tiles; ++i) {
-      GemmTile tile = block.tiles[i];
-      if (hooks_.skip(tile)) continue;
-      tile.output = output;
-      tile.column = panel * kernels_.panel_columns;
-      tile.columns = std::min<int64_t>(panels * kernels_.panel_columns, out.columns - tile.column);
-      tile.panels = panels;
-      tile.c = c;
-      tile.c_stride = panels * kernels_.panel_columns;
-      const char* packed = block.packed + i * tile_stride();
-      for (int t = 0; t < gemm_.num_terms; ++t) {
-        terms[t].a = packed + term_offset_[t];
-        if (block.num_tiles > 1) fetch_ahead(terms[t], i, block.num_tiles, panels);
+    const int64_t tile_floats = kernels_.tile_rows * panels * kernels_.panel_columns;
+    const int chunks = block.num_tiles > 1 ? chunks_at_once(panels) : gemm_.num_chunks;
+    for (int chunk = 0; chunk < gemm_.num_chunks; chunk += chunks) {
+      for (int64_t i = 0; i < block.num_tiles; ++i) {
+        GemmTile tile = block.tiles[i];
+        if (hooks_.skip(tile)) continue;
+        const char* packed = block.packed + i * tile_stride();
+        for (int t = 0; t < gemm_.num_terms; ++t) {
+          terms[t].a = packed + term_offset_[t];
+          if (block.num_tiles > 1) terms[t].ahead = ahead_of(terms[t], i, panels);
+        }
+        TileArgs args;
+        args.terms = terms;
+        args.num_terms = gemm_.num_terms;
+        args.num_chunks = gemm_.num_chunks;
+        args.chunk_begin = chunk;
+        args.chunk_end = chunk + chunks;
+        args.waiting = chunks < gemm_.num_chunks ? waiting + i * 3 * tile_floats : nullptr;
+        args.c = c;
+        args.c_stride = panels * kernels_.panel_columns;
+        const TileFn run = kernels_.tile[tile.rows - 1][panels - 1];
+        if (args.chunk_end < gemm_.num_chunks) {
+          run(args);
+          continue;
+        }
+        tile.output = output;
+        tile.column = panel * kernels_.panel_columns;
+        tile.columns = std::min<int64_t>(args.c_stride, out.columns - tile.column);
+        tile.panels = panels;
+        tile.c = c;
+        tile.c_stride = args.c_stride;
+        args.load_c = hooks_.load(tile);
+        const bool is_plain = hooks_.is_plain(kernels_, tile, args);
+        run(args);
+        if (!is_plain) hooks_.finish(kernels_, tile);
       }
-      TileArgs args;
-      args.terms = terms.data();
-      args.num_terms = gemm_.num_terms;
-      args.num_chunks = gemm_.num_chunks;
-      args.load_c = hooks_.load(tile);
-      args.c = c;
-      args.c_stride = tile.c_stride;
-      kernels_.tile[tile.rows - 1][panels - 1](args);
-      hooks_.finish(kernels_, tile);
     }
   }
 
@@ -341,7 +390,7 @@ class GemmRun {
       const int64_t b = task / plan_.column_splits;
       const int64_t split = task % plan_.column_splits;
       Block block;
-      cut(block, plan_.tiles * b / plan_.blocks, plan_.tiles * (b + 1) / plan_.blocks,
+      cut(block, plan_.block_tile(b), plan_.block_tile(b + 1),
           align64(gemm_.scratch) + thread * plan_.block_tiles * tile_stride());
       alignas(64) char extra[kExtraBytes];
       int64_t used = 0;

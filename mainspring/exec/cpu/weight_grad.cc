@@ -190,32 +190,39 @@ class BlockFold {
     return num_pairs(rows) * kernels_.b_pair_bytes * kernels_.panel_columns;
   }
 
-  void pack_dy(int64_t first, int num_rows, char* packed) const {
+  /// Tiles [begin, end) of dy's columns, each behind the other. A few rows at a time for all tiles:
+  /// these lie in the same cache lines.
+  void pack_dy(int64_t tiles, int64_t begin, int64_t end, char* packed) const {
+    constexpr int64_t kRows = 16;
+    int64_t pairs_done = 0;
     for (int i = 0; i < block_.num_pieces; ++i) {
       const Piece& piece = block_.pieces[static_cast<size_t>(i)];
-      PackTokens tokens;
-      tokens.first =
-          static_cast<const char*>(grad_.dy) + piece.row * grad_.out * kernels_.element_bytes;
-      tokens.stride = grad_.out;
-      tokens.rows = piece.rows;
-      tokens.column = first;
-      tokens.columns_end = grad_.out;
-      tokens.num_columns = num_rows;
-      tokens.packed = packed;
-      kernels_.pack_a_tokens(tokens);
-      packed += num_pairs(piece.rows) * kernels_.a_pair_bytes * num_rows;
+      for (int64_t row = 0; row < piece.rows; row += kRows) {
+        PackTokens tokens;
+        tokens.first = static_cast<const char*>(grad_.dy) +
+                       (piece.row + row) * grad_.out * kernels_.element_bytes;
+        tokens.stride = grad_.out;
+        tokens.rows = std::min(kRows, piece.rows - row);
+        tokens.columns_end = grad_.out;
+        for (int64_t tile = begin; tile < end; ++tile) {
+          tokens.column = first_row(tiles, tile);
+          tokens.num_columns = static_cast<int>(first_row(tiles, tile + 1) - tokens.column);
+          tokens.packed = packed + (tile - begin) * tile_stride() +
+                          pairs_done * kernels_.a_pair_bytes * tokens.num_columns;
+          kernels_.pack_a_tokens(tokens);
+        }
+        pairs_done += num_pairs(tokens.rows);
+      }
     }
   }
+
+  int64_t first_row(int64_t tiles, int64_t tile) const { return grad_.out * tile / tiles; }
+  int64_t tile_stride() const { return tile_bytes(kernels_, block_.pairs); }
 
   /// Tiles [begin, end) of the gradient's rows against panels [panel_begin, panel_end).
   void fold_group(int64_t tiles, int64_t begin, int64_t end, int64_t panel_begin, int64_t panel_end,
                   char* packed) const {
-    const auto first_row = [&](int64_t tile) { return grad_.out * tile / tiles; };
-    const int64_t stride = tile_bytes(kernels_, block_.pairs);
-    for (int64_t tile = begin; tile < end; ++tile) {
-      pack_dy(first_row(tile), static_cast<int>(first_row(tile + 1) - first_row(tile)),
-              packed + (tile - begin) * stride);
-    }
+    pack_dy(tiles, begin, end, packed);
     TileTerm term;
     term.panel_bytes = panel_bytes_;
     term.pairs = block_.pairs;
@@ -223,9 +230,20 @@ class BlockFold {
     for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
       term.b = packed_x_ + panel * panel_bytes_;
       for (int64_t tile = begin; tile < end; ++tile) {
-        term.a = packed + (tile - begin) * stride;
-        fold_tile(term, first_row(tile), first_row(tile + 1), panel);
+        term.a = packed + (tile - begin) * tile_stride();
+        fetch_sums(tiles, tile + 1 < end ? tile + 1 : begin, tile + 1 < end ? panel : panel + 1);
+        fold_tile(term, first_row(tiles, tile), first_row(tiles, tile + 1), panel);
       }
+    }
+  }
+
+  /// Fetches the sums that fold_tile starts from.
+  void fetch_sums(int64_t tiles, int64_t tile, int64_t panel) const {
+    const int64_t column = panel * kernels_.panel_columns;
+    const int64_t end = std::min<int64_t>(column + kernels_.panel_columns, grad_.in);
+    for (int64_t row = first_row(tiles, tile); row < first_row(tiles, tile + 1); ++row) {
+      for (int64_t c = column; c < end; c += 16)
+        __builtin_prefetch(grad_.acc + row * grad_.in + c, 1);
     }
   }
 

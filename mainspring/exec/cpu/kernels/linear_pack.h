@@ -22,34 +22,52 @@ MS_INLINE U8 row_words(const void* row, int64_t word, int64_t bytes) {
   return load_words(buffer);
 }
 
-/// Packs `n` rows (n <= 8 * G) of k elements: word w of all rows side by side; expanded, a word
-/// becomes its odd element of all rows, then its even one.
+/// Lays `count` words of all rows, transposed in t, side by side; returns where the next go.
+template <int G, bool kExpand>
+MS_INLINE uint32_t* put_words(const U8 (&t)[G][8], int count, int n, uint32_t* out) {
+  for (int w = 0; w < count; ++w) {
+    if constexpr (kExpand) {
+      for (int g = 0; g < G; ++g) store_words(out + 8 * g, upper_halves(t[g][w]));
+      out += n;
+      for (int g = 0; g < G; ++g) store_words(out + 8 * g, lower_halves_up(t[g][w]));
+      out += n;
+    } else {
+      for (int g = 0; g < G; ++g) store_words(out + 8 * g, t[g][w]);
+      out += n;
+    }
+  }
+  return out;
+}
+
+/// Packs `n` rows (8 * (G - 1) < n <= 8 * G) of k elements: word w of all rows side by side;
+/// expanded, a word becomes its odd element of all rows, then its even one.
 template <int G, bool kF32, bool kExpand>
 MS_INLINE void pack_rows(const void* const* rows, int n, int64_t k, void* packed) {
   const int64_t bytes = k * (kF32 ? 4 : 2);
   const int64_t words = kF32 ? 2 * ((k + 1) / 2) : (k + 1) / 2;
   uint32_t* out = static_cast<uint32_t*>(packed);
-  const int groups = (n + 7) / 8;
-  for (int64_t word = 0; word < words; word += 8) {
-    U8 t[G][8];
-    for (int g = 0; g < groups; ++g) {
-      for (int i = 0; i < 8; ++i) {
-        t[g][i] = row_words(8 * g + i < n ? rows[8 * g + i] : nullptr, word, bytes);
-      }
+  // Rows beyond n are the last one again: what they give is overwritten, or never read.
+  const char* sources[8 * G];
+  bool has_null = false;
+  for (int i = 0; i < 8 * G; ++i) {
+    sources[i] = static_cast<const char*>(rows[i < n ? i : n - 1]);
+    has_null = has_null || sources[i] == nullptr;
+  }
+  int64_t word = 0;
+  U8 t[G][8];
+  for (; !has_null && 4 * word + 32 <= bytes; word += 8) {
+    for (int g = 0; g < G; ++g) {
+      for (int i = 0; i < 8; ++i) t[g][i] = load_words(sources[8 * g + i] + 4 * word);
       transpose_words(t[g]);
     }
-    const int count = words - word < 8 ? static_cast<int>(words - word) : 8;
-    for (int w = 0; w < count; ++w) {
-      if constexpr (kExpand) {
-        for (int g = 0; g < groups; ++g) store_words(out + 8 * g, upper_halves(t[g][w]));
-        out += n;
-        for (int g = 0; g < groups; ++g) store_words(out + 8 * g, lower_halves_up(t[g][w]));
-        out += n;
-      } else {
-        for (int g = 0; g < groups; ++g) store_words(out + 8 * g, t[g][w]);
-        out += n;
-      }
+    out = put_words<G, kExpand>(t, 8, n, out);
+  }
+  for (; word < words; word += 8) {
+    for (int g = 0; g < G; ++g) {
+      for (int i = 0; i < 8; ++i) t[g][i] = row_words(sources[8 * g + i], word, bytes);
+      transpose_words(t[g]);
     }
+    out = put_words<G, kExpand>(t, words - word < 8 ? static_cast<int>(words - word) : 8, n, out);
   }
 }
 
@@ -92,22 +110,49 @@ MS_INLINE P16 row_pairs(const void* even, const void* odd, int64_t column, int n
 
 MS_INLINE int clamp16(int64_t n) { return n > 16 ? 16 : n < 0 ? 0 : static_cast<int>(n); }
 
+/// Rows `even` and `odd` (null: zeros), columns [column, column + n), as one pair of a tile's A.
+template <class C>
+MS_INLINE void put_pair(const char* even, const char* odd, int64_t column, int n, int64_t stride,
+                        float* out) {
+  if constexpr (C::kPairs) {
+    store_pairs(reinterpret_cast<uint32_t*>(out), row_pairs(even, odd, column, n));
+  } else {
+    store(out, row_floats<C::kF32>(C::kF32 ? even : odd, column, n));
+    store(out + stride, row_floats<C::kF32>(C::kF32 ? odd : even, column, n));
+  }
+}
+
 template <class C>
 void pack_a_tokens(const PackTokens& p) {
+  // Copies: what is stored could be p's own fields, for all the compiler knows.
   const int64_t row_bytes = p.stride * (C::kF32 ? 4 : 2);
+  const int64_t rows = p.rows, column = p.column, stride = p.num_columns;
+  const int64_t out_stride = C::kPairs ? stride : 2 * stride;
   const char* even = static_cast<const char*>(p.first);
   float* out = static_cast<float*>(p.packed);
-  const int n = clamp16(p.columns_end - p.column);
-  for (int64_t row = 0; row < p.rows; row += 2, even += 2 * row_bytes) {
-    const char* odd = row + 1 < p.rows ? even + row_bytes : nullptr;
-    if constexpr (C::kPairs) {
-      store_pairs(reinterpret_cast<uint32_t*>(out), row_pairs(even, odd, p.column, n));
-      out += p.num_columns;
+  const int n = clamp16(p.columns_end - column);
+  int64_t row = 0;
+  if (n == 16) {
+    for (; row + 2 <= rows; row += 2, even += 2 * row_bytes, out += out_stride) {
+      put_pair<C>(even, even + row_bytes, column, 16, stride, out);
+    }
+  }
+  for (; row < rows; row += 2, even += 2 * row_bytes, out += out_stride) {
+    put_pair<C>(even, row + 1 < rows ? even + row_bytes : nullptr, column, n, stride, out);
+  }
+}
+
+/// Rows `even` and `odd` (null: zeros) as one pair of a panel whose vector v has n[v] columns.
+template <class C>
+MS_INLINE void put_panel_pair(const char* even, const char* odd, int64_t column, const int* n,
+                              char* out) {
+  for (int v = 0; v < C::kVectors; ++v) {
+    const int64_t c = column + 16 * v;
+    if constexpr (C::kF32) {
+      store(reinterpret_cast<float*>(out) + 16 * v, row_floats<true>(even, c, n[v]));
+      store(reinterpret_cast<float*>(out) + C::kColumns + 16 * v, row_floats<true>(odd, c, n[v]));
     } else {
-      store(out, row_floats<C::kF32>(C::kF32 ? even : odd, p.column, n));
-      out += p.num_columns;
-      store(out, row_floats<C::kF32>(C::kF32 ? odd : even, p.column, n));
-      out += p.num_columns;
+      store_pairs(reinterpret_cast<uint32_t*>(out) + 16 * v, row_pairs(even, odd, c, n[v]));
     }
   }
 }
@@ -115,22 +160,20 @@ void pack_a_tokens(const PackTokens& p) {
 template <class C>
 void pack_b_tokens(const PackTokens& p) {
   const int64_t row_bytes = p.stride * (C::kF32 ? 4 : 2);
+  const int64_t rows = p.rows, column = p.column;
   const char* even = static_cast<const char*>(p.first);
   char* out = static_cast<char*>(p.packed);
-  for (int64_t row = 0; row < p.rows; row += 2, even += 2 * row_bytes) {
-    const char* odd = row + 1 < p.rows ? even + row_bytes : nullptr;
-    for (int v = 0; v < C::kVectors; ++v) {
-      const int64_t column = p.column + 16 * v;
-      const int n = clamp16(p.columns_end - column);
-      if constexpr (C::kF32) {
-        store(reinterpret_cast<float*>(out) + 16 * v, row_floats<true>(even, column, n));
-        store(reinterpret_cast<float*>(out) + C::kColumns + 16 * v,
-              row_floats<true>(odd, column, n));
-      } else {
-        store_pairs(reinterpret_cast<uint32_t*>(out) + 16 * v, row_pairs(even, odd, column, n));
-      }
+  int n[C::kVectors];
+  for (int v = 0; v < C::kVectors; ++v) n[v] = clamp16(p.columns_end - column - 16 * v);
+  int64_t row = 0;
+  if (n[C::kVectors - 1] == 16) {
+    constexpr int kWhole[4] = {16, 16, 16, 16};
+    for (; row + 2 <= rows; row += 2, even += 2 * row_bytes, out += C::kBBytes * C::kColumns) {
+      put_panel_pair<C>(even, even + row_bytes, column, kWhole, out);
     }
-    out += C::kBBytes * C::kColumns;
+  }
+  for (; row < rows; row += 2, even += 2 * row_bytes, out += C::kBBytes * C::kColumns) {
+    put_panel_pair<C>(even, row + 1 < rows ? even + row_bytes : nullptr, column, n, out);
   }
 }
 
@@ -145,8 +188,30 @@ MS_INLINE void store_element(void* y, int64_t index, F16 x, int n) {
   }
 }
 
+/// A whole tile as it is: each value had +0 added where it was made.
+template <bool kF32>
+MS_INLINE void store_whole(const StoreTile& s) {
+  for (int r = 0; r < s.rows; ++r) {
+    const float* t = s.tile + r * s.tile_stride;
+    for (int64_t j = 0; j < s.columns; j += 32) {
+      const F16 x = load(t + j), y = load(t + j + 16);
+      if constexpr (kF32) {
+        float* p = static_cast<float*>(s.y) + r * s.y_stride + j;
+        store(p, x);
+        store(p + 16, y);
+      } else {
+        store_bf16_pair(static_cast<uint16_t*>(s.y) + r * s.y_stride + j, x, y);
+      }
+    }
+  }
+}
+
 template <bool kF32>
 void store_tile(const StoreTile& s) {
+  const uint32_t all = (1u << s.rows) - 1u;
+  if ((s.row_mask & all) == all && s.scale == nullptr && s.bias == nullptr && s.columns % 32 == 0) {
+    return s.y_f32 ? store_whole<true>(s) : store_whole<kF32>(s);
+  }
   for (int r = 0; r < s.rows; ++r) {
     const bool live = (s.row_mask >> r) & 1u;
     if (!live && !s.zero_others) continue;

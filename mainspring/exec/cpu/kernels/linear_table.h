@@ -34,14 +34,21 @@ struct TileTerm {
 };
 
 /// c[i][j] = tree over chunks of (fold over terms, in order, of the chunk's pairs), + 0. With
-/// load_c the fold starts at c (num_chunks must be 1).
+/// load_c the fold starts at c (num_chunks must be 1). With y the result is rounded to the compute
+/// dtype and goes there instead of to c. A tile may be computed in several calls, some chunks in
+/// each: what waits in between is in `waiting`, the result comes with the last chunk.
 struct TileArgs {
   const TileTerm* terms = nullptr;
   int num_terms = 0;
   int num_chunks = 1;
+  int chunk_begin = 0;
+  int chunk_end = 8;         // or num_chunks, if that is less
+  float* waiting = nullptr;  // 3 tiles of floats, aligned to 64; null: one call has all chunks
   bool load_c = false;
   float* c = nullptr;
   int64_t c_stride = 0;  // floats from row to row
+  void* y = nullptr;
+  int64_t y_stride = 0;  // elements
 };
 using TileFn = void (*)(const TileArgs&);
 

@@ -78,6 +78,11 @@ MS_INLINE void store_bf16(uint16_t* p, F16 a) {
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), 0xd8);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), packed);
 }
+/// a to p, b behind it.
+MS_INLINE void store_bf16_pair(uint16_t* p, F16 a, F16 b) {
+  store_bf16(p, a);
+  store_bf16(p + 16, b);
+}
 MS_INLINE void store_bf16_n(uint16_t* p, F16 a, int n) {
   alignas(32) uint16_t buffer[16];
   store_bf16(buffer, a);

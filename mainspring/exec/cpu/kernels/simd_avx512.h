@@ -55,6 +55,15 @@ MS_INLINE F16 round_bf16(F16 a) { return widen_bf16(narrow_bf16(a)); }
 MS_INLINE void store_bf16(uint16_t* p, F16 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(a));
 }
+/// a to p, b behind it.
+MS_INLINE void store_bf16_pair(uint16_t* p, F16 a, F16 b) {
+#if defined(MS_ISA_AVX512BF16)
+  _mm512_storeu_si512(p, __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(b.v, a.v)));
+#else
+  store_bf16(p, a);
+  store_bf16(p + 16, b);
+#endif
+}
 MS_INLINE void store_bf16_n(uint16_t* p, F16 a, int n) {
   _mm256_mask_storeu_epi16(p, first_n(n).m, narrow_bf16(a));
 }

@@ -56,6 +56,11 @@ MS_INLINE void store_bf16_n(uint16_t* p, F16 a, int n) {
   for (int i = 0; i < n; ++i) p[i] = to_bf16_1(a.l[i]);
 }
 MS_INLINE void store_bf16(uint16_t* p, F16 a) { store_bf16_n(p, a, 16); }
+/// a to p, b behind it.
+MS_INLINE void store_bf16_pair(uint16_t* p, F16 a, F16 b) {
+  store_bf16(p, a);
+  store_bf16(p + 16, b);
+}
 MS_INLINE F16 round_bf16(F16 a) {
   MS_LANES a.l[i] = from_bf16_1(to_bf16_1(a.l[i]));
   return a;
