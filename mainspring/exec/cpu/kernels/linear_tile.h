@@ -89,6 +89,30 @@ MS_INLINE void fold_pair(F16 (&acc)[R][P * C::kVectors], const char* a, const ch
   }
 }
 
+/// Both operands at a pair, and what is fetched meanwhile.
+template <int P>
+struct PairCursor {
+  const char* a;
+  const char* b[P];
+  const char* ahead;
+  int64_t ahead_bytes;
+  int64_t panel_bytes;
+};
+
+/// Folds the cursor's pair and moves on.
+template <class C, int R, int P>
+MS_INLINE void fold_next(F16 (&acc)[R][P * C::kVectors], PairCursor<P>& at) {
+  // Measured on Zen 3: 2-4 % for many rows, 30 % for 16, where B comes from memory.
+  __builtin_prefetch(at.a + 512);
+  MS_UNROLL(4)
+  for (int p = 0; p < P; ++p) __builtin_prefetch(at.ahead + p * at.panel_bytes, 0, 2);
+  at.ahead += at.ahead_bytes;
+  fold_pair<C, R, P>(acc, at.a, at.b);
+  at.a += C::kABytes * R;
+  MS_UNROLL(4)
+  for (int p = 0; p < P; ++p) at.b[p] += C::kBBytes * C::kColumns;
+}
+
 template <class C, int R, int P>
 MS_INLINE void fold_chunk(F16 (&acc)[R][P * C::kVectors], const TileArgs& args, int64_t chunk) {
   for (int t = 0; t < args.num_terms; ++t) {
@@ -97,28 +121,25 @@ MS_INLINE void fold_chunk(F16 (&acc)[R][P * C::kVectors], const TileArgs& args, 
         chunk * term.chunk_pairs < term.pairs ? chunk * term.chunk_pairs : term.pairs;
     const int64_t end =
         begin + term.chunk_pairs < term.pairs ? begin + term.chunk_pairs : term.pairs;
-    const char* a = static_cast<const char*>(term.a) + begin * (C::kABytes * R);
-    const char* b[P];
+    PairCursor<P> at;
+    at.a = static_cast<const char*>(term.a) + begin * (C::kABytes * R);
     MS_UNROLL(4)
     for (int p = 0; p < P; ++p) {
-      b[p] = static_cast<const char*>(term.b) + p * term.panel_bytes +
-             begin * (C::kBBytes * C::kColumns);
+      at.b[p] = static_cast<const char*>(term.b) + p * term.panel_bytes +
+                begin * (C::kBBytes * C::kColumns);
     }
-    const char* ahead = term.ahead == nullptr
-                            ? b[0] + 4096
-                            : static_cast<const char*>(term.ahead) + begin * term.ahead_bytes;
-    const int64_t ahead_bytes = term.ahead == nullptr ? C::kBBytes * C::kColumns : term.ahead_bytes;
-    MS_UNROLL(4)
-    for (int64_t pair = begin; pair < end; ++pair) {
-      // Measured on Zen 3: 2-4 % for many rows, 30 % for 16, where B comes from memory.
-      __builtin_prefetch(a + 512);
+    at.panel_bytes = term.panel_bytes;
+    at.ahead = term.ahead == nullptr
+                   ? at.b[0] + 4096
+                   : static_cast<const char*>(term.ahead) + begin * term.ahead_bytes;
+    at.ahead_bytes = term.ahead == nullptr ? C::kBBytes * C::kColumns : term.ahead_bytes;
+    if constexpr (C::kPairs) {
+      // Fewer mispredicted ends: 2 % at chunks of 72 pairs, 5 % without chunks at 96. The other
+      // tiles have no registers to spare for it: a quarter slower on AVX2.
       MS_UNROLL(4)
-      for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * term.panel_bytes, 0, 2);
-      ahead += ahead_bytes;
-      fold_pair<C, R, P>(acc, a, b);
-      a += C::kABytes * R;
-      MS_UNROLL(4)
-      for (int p = 0; p < P; ++p) b[p] += C::kBBytes * C::kColumns;
+      for (int64_t pair = begin; pair < end; ++pair) fold_next<C, R, P>(acc, at);
+    } else {
+      for (int64_t pair = begin; pair < end; ++pair) fold_next<C, R, P>(acc, at);
     }
   }
 }
