@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <map>
+#include <mutex>
 
 #include "mainspring/io/system_error.h"
 
@@ -30,7 +32,38 @@ Result<int64_t> open_regular(const std::string& path, Descriptor& file) {
   return static_cast<int64_t>(info.st_size);
 }
 
+/// The live mappings: begin to end.
+struct Mappings {
+  std::mutex mutex;
+  std::map<uintptr_t, uintptr_t> ends;
+};
+Mappings& mappings() {
+  static auto* all = new Mappings();  // outlives static files
+  return *all;
+}
+
 }  // namespace
+
+MappedFile::MappedFile(std::string path, const uint8_t* data, size_t size)
+    : path_(std::move(path)), data_(data), size_(size) {
+  if (size_ == 0) return;
+  const auto begin = reinterpret_cast<uintptr_t>(data_);
+  const std::lock_guard lock(mappings().mutex);
+  mappings().ends[begin] = begin + size_;
+}
+
+void MappedFile::let_go(const void* data, size_t size) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  const std::lock_guard lock(mappings().mutex);
+  const auto after = mappings().ends.upper_bound(begin);
+  if (after == mappings().ends.begin() || std::prev(after)->second < begin + size) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + size) / page * page;
+  if (first >= last) return;
+  // A hint: if the system refuses it, the pages merely stay.
+  ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   Descriptor file;
@@ -43,7 +76,10 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
 }
 
 MappedFile::~MappedFile() {
-  if (size_ > 0) ::munmap(const_cast<uint8_t*>(data_), size_);
+  if (size_ == 0) return;
+  const std::lock_guard lock(mappings().mutex);
+  mappings().ends.erase(reinterpret_cast<uintptr_t>(data_));
+  ::munmap(const_cast<uint8_t*>(data_), size_);
 }
 
 Result<std::string> read_text_file(const std::string& path, int64_t max_bytes) {

@@ -30,13 +30,17 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
+  /// Lets the whole pages within [data, data + size) go, if these bytes lie in a mapped file: they
+  /// no longer count as the process's memory and come back from the file when they are read.
+  /// Nothing for other memory.
+  static void let_go(const void* data, size_t size);
+
   const std::string& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
-  MappedFile(std::string path, const uint8_t* data, size_t size)
-      : path_(std::move(path)), data_(data), size_(size) {}
+  MappedFile(std::string path, const uint8_t* data, size_t size);
 
   std::string path_;
   const uint8_t* data_ = nullptr;

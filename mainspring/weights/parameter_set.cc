@@ -1,6 +1,7 @@
 #include "mainspring/weights/parameter_set.h"
 
 #include "mainspring/base/bf16.h"
+#include "mainspring/io/mapped_file.h"
 #include "mainspring/weights/dequantise.h"
 
 namespace mainspring {
@@ -31,6 +32,7 @@ ParameterSet copy_parameters_f32(Executor& executor, const TensorSet& tensors) {
       for (int64_t i = 0; i < n; ++i) values[i] = to_f32(to_bf16(values[i]));
     }
     buffer->mark_changed();
+    MappedFile::let_go(tensor.data, static_cast<size_t>(tensor.size_bytes));
     set[name] = std::move(buffer);
   }
   return set;

@@ -21,6 +21,7 @@ using ParameterSet = std::map<std::string, std::shared_ptr<Buffer>>;
 ParameterSet borrow_parameters(Executor& executor, const TensorSet& tensors);
 
 /// Fresh f32 buffers with the tensors' values widened (f32, f16, bf16) or dequantised through bf16.
+/// Pages of files that the tensors lie in are let go (MappedFile::let_go).
 ParameterSet copy_parameters_f32(Executor& executor, const TensorSet& tensors);
 
 /// The first of `sets` that has `name`, or null.
