@@ -14,9 +14,13 @@ struct Row {
 
 // In the order of the enum.
 constexpr Row kTable[] = {
-    {DType::kF32, "f32", 1, 4},     {DType::kBF16, "bf16", 1, 2},   {DType::kF16, "f16", 1, 2},
-    {DType::kI32, "i32", 1, 4},     {DType::kQ4_0, "q4_0", 32, 18}, {DType::kQ4_1, "q4_1", 32, 20},
-    {DType::kQ8_0, "q8_0", 32, 34}, {DType::kNF4, "nf4", 64, 33},
+    {DType::kF32, "f32", 1, 4},       {DType::kBF16, "bf16", 1, 2},
+    {DType::kF16, "f16", 1, 2},       {DType::kI32, "i32", 1, 4},
+    {DType::kQ4_0, "q4_0", 32, 18},   {DType::kQ4_1, "q4_1", 32, 20},
+    {DType::kQ5_0, "q5_0", 32, 22},   {DType::kQ5_1, "q5_1", 32, 24},
+    {DType::kQ8_0, "q8_0", 32, 34},   {DType::kQ4_K, "q4_k", 256, 144},
+    {DType::kQ5_K, "q5_k", 256, 176}, {DType::kQ6_K, "q6_k", 256, 210},
+    {DType::kNF4, "nf4", 64, 33},
 };
 
 const Row& row(DType dtype) { return kTable[static_cast<int>(dtype)]; }

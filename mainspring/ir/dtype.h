@@ -13,18 +13,25 @@ enum class DType : uint8_t {
   kI32,
   kQ4_0,  // GGUF: 32 values, f16 scale
   kQ4_1,  // GGUF: 32 values, f16 scale and minimum
+  kQ5_0,  // GGUF: 32 values, f16 scale, fifth bits apart
+  kQ5_1,  // GGUF: 32 values, f16 scale and minimum, fifth bits apart
   kQ8_0,  // GGUF: 32 values, f16 scale
+  kQ4_K,  // GGUF: 256 values, groups of 32 with 6-bit scales and minima of an f16 each
+  kQ5_K,  // GGUF: as kQ4_K, fifth bits apart
+  kQ6_K,  // GGUF: 256 values, groups of 16 with 8-bit scales of an f16
   kNF4,   // 64 values, 4-bit NormalFloat codes, double-quantised scales (weights/nf4.h has the
           // layout)
 };
 
-/// "f32", "bf16", "f16", "i32", "q4_0", "q4_1", "q8_0", "nf4".
+/// "f32", "bf16", "f16", "i32", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k",
+/// "nf4".
 std::string_view dtype_name(DType dtype);
 
 /// Values per storage block (1 for plain types).
 int64_t dtype_block_elements(DType dtype);
 
-/// Bytes of one storage block: 4, 2, 2, 4, 18, 20, 34; NF4: 32 code bytes + 1 scale byte = 33.
+/// Bytes of one storage block: 4, 2, 2, 4, 18, 20, 22, 24, 34, 144, 176, 210; NF4: 32 code bytes
+/// + 1 scale byte = 33.
 int64_t dtype_block_bytes(DType dtype);
 
 bool is_quantised(DType dtype);

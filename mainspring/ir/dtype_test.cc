@@ -16,10 +16,15 @@ TEST(DTypeTest, PlainTypesHaveBlocksOfOneValue) {
 }
 
 TEST(DTypeTest, QuantisedTypesCountWholeBlocks) {
-  EXPECT_EQ(dtype_bytes(DType::kQ4_0, 64), 36);  // 2 blocks of 2 + 16
-  EXPECT_EQ(dtype_bytes(DType::kQ4_1, 64), 40);  // 2 blocks of 4 + 16
-  EXPECT_EQ(dtype_bytes(DType::kQ8_0, 64), 68);  // 2 blocks of 2 + 32
-  EXPECT_EQ(dtype_bytes(DType::kNF4, 64), 33);   // 1 block of 32 + 1
+  EXPECT_EQ(dtype_bytes(DType::kQ4_0, 64), 36);    // 2 blocks of 2 + 16
+  EXPECT_EQ(dtype_bytes(DType::kQ4_1, 64), 40);    // 2 blocks of 4 + 16
+  EXPECT_EQ(dtype_bytes(DType::kQ5_0, 64), 44);    // 2 blocks of 2 + 4 + 16
+  EXPECT_EQ(dtype_bytes(DType::kQ5_1, 64), 48);    // 2 blocks of 4 + 4 + 16
+  EXPECT_EQ(dtype_bytes(DType::kQ4_K, 512), 288);  // 2 blocks of 4 + 12 + 128
+  EXPECT_EQ(dtype_bytes(DType::kQ5_K, 512), 352);  // 2 blocks of 4 + 12 + 32 + 128
+  EXPECT_EQ(dtype_bytes(DType::kQ6_K, 512), 420);  // 2 blocks of 128 + 64 + 16 + 2
+  EXPECT_EQ(dtype_bytes(DType::kQ8_0, 64), 68);    // 2 blocks of 2 + 32
+  EXPECT_EQ(dtype_bytes(DType::kNF4, 64), 33);     // 1 block of 32 + 1
   EXPECT_TRUE(is_quantised(DType::kNF4));
 }
 

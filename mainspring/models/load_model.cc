@@ -159,11 +159,22 @@ Result<DType> dtype_of_gguf(const GgufTensor& tensor) {
       return DType::kQ4_0;
     case kGgmlQ4_1:
       return DType::kQ4_1;
+    case kGgmlQ5_0:
+      return DType::kQ5_0;
+    case kGgmlQ5_1:
+      return DType::kQ5_1;
     case kGgmlQ8_0:
       return DType::kQ8_0;
+    case kGgmlQ4_K:
+      return DType::kQ4_K;
+    case kGgmlQ5_K:
+      return DType::kQ5_K;
+    case kGgmlQ6_K:
+      return DType::kQ6_K;
     default:
       return unimplemented("tensor '" + tensor.name + "': type " + std::string(tensor.type_name) +
-                           " is not supported, only F32, F16, BF16, Q4_0, Q4_1 and Q8_0");
+                           " is not supported, only F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
+                           "Q4_K, Q5_K and Q6_K");
   }
 }
 

@@ -253,8 +253,9 @@ TEST_F(LoadGguf, RefusesWhatItDoesNotHandleByName) {
       {whole(config).add_f32_tensor("blk.0.attn_sinks.weight", {2}, {1, 2}),
        "tensor 'blk.0.attn_sinks.weight' is none"},
       {whole(config, {"output.weight"})
-           .add_tensor("output.weight", 14, {256, 1}, std::string(210, 'x')),
-       "type Q6_K is not supported, only F32, F16, BF16, Q4_0, Q4_1 and Q8_0"},
+           .add_tensor("output.weight", 11, {256, 1}, std::string(110, 'x')),
+       "type Q3_K is not supported, only F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K "
+       "and Q6_K"},
   };
   for (const Case& item : cases) {
     const Status status = error_of(item.builder);

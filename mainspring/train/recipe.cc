@@ -188,7 +188,7 @@ Schema::Schema(Recipe& r) {
   text("model.path", r.model.path, "Hugging Face folder or .gguf file");
   choice("model.dtype", r.model.dtype, {"bf16", "f32"},
          "compute dtype; masters and moments are f32");
-  choice("model.quantise", r.model.quantise, {"", "q4_0", "q4_1", "q8_0", "nf4"},
+  choice("model.quantise", r.model.quantise, {"", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "nf4"},
          "store the frozen base's linears quantised (QLoRA); empty: as in the file");
   texts("data.files", r.data.files, "JSONL files of training rows");
   numbers("data.weights", r.data.weights, "share of samples per file; empty: by number of rows");

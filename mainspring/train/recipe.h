@@ -19,7 +19,8 @@ namespace mainspring {
 struct ModelRecipe {
   std::string path;            // HF folder or .gguf
   std::string dtype = "bf16";  // compute: bf16 | f32
-  std::string quantise;        // "" | q4_0 | q4_1 | q8_0 | nf4: the frozen base is stored so
+  std::string
+      quantise;  // "" | q4_0 | q4_1 | q5_0 | q5_1 | q8_0 | nf4: the frozen base is stored so
 };
 
 struct DataRecipe {

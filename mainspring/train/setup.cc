@@ -20,7 +20,8 @@ Result<RecomputePolicy> parse_recompute(const std::string& name) {
 }
 
 DType quantised_dtype(const std::string& name) {
-  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kNF4}) {
+  for (DType dtype :
+       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4}) {
     if (dtype_name(dtype) == name) return dtype;
   }
   return DType::kF32;

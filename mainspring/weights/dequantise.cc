@@ -40,10 +40,77 @@ void read_q4_1(const uint8_t* block, float* out) {
   }
 }
 
+/// Both kinds keep the fifth bits as one little-endian word in front of the codes.
+int code5(const uint8_t* codes, uint32_t fifth, int i) {
+  const int nibble = i < 16 ? codes[i] & 15 : codes[i - 16] >> 4;
+  return nibble | static_cast<int>(fifth >> i & 1u) << 4;
+}
+
+void read_q5_0(const uint8_t* block, float* out) {
+  const float d = f16_to_f32(read<uint16_t>(block));
+  const auto fifth = read<uint32_t>(block + 2);
+  for (int i = 0; i < 32; ++i)
+    out[i] = round_bf16(static_cast<float>(code5(block + 6, fifth, i) - 16) * d);
+}
+
+void read_q5_1(const uint8_t* block, float* out) {
+  const float d = f16_to_f32(read<uint16_t>(block));
+  const float m = f16_to_f32(read<uint16_t>(block + 2));
+  const auto fifth = read<uint32_t>(block + 4);
+  for (int i = 0; i < 32; ++i)
+    out[i] = round_bf16(static_cast<float>(code5(block + 8, fifth, i)) * d + m);
+}
+
 void read_q8_0(const uint8_t* block, float* out) {
   const float d = f16_to_f32(read<uint16_t>(block));
   for (int j = 0; j < 32; ++j)
     out[j] = round_bf16(static_cast<float>(static_cast<int8_t>(block[2 + j])) * d);
+}
+
+/// Q4_K and Q5_K: scale and minimum of each of 8 groups, six bits each in 12 bytes.
+void read_k_scales(const uint8_t* block, float* scales, float* minima) {
+  const float d = f16_to_f32(read<uint16_t>(block));
+  const float dmin = f16_to_f32(read<uint16_t>(block + 2));
+  const uint8_t* packed = block + 4;
+  for (int g = 0; g < 4; ++g) {
+    scales[g] = d * static_cast<float>(packed[g] & 63);
+    minima[g] = dmin * static_cast<float>(packed[g + 4] & 63);
+    const int scale = (packed[g + 8] & 15) | (packed[g] >> 6) << 4;
+    const int minimum = packed[g + 8] >> 4 | (packed[g + 4] >> 6) << 4;
+    scales[g + 4] = d * static_cast<float>(scale);
+    minima[g + 4] = dmin * static_cast<float>(minimum);
+  }
+}
+
+/// `fifth` null: four-bit codes.
+void read_q45_k(const uint8_t* block, const uint8_t* codes, const uint8_t* fifth, float* out) {
+  float scales[8];
+  float minima[8];
+  read_k_scales(block, scales, minima);
+  for (int g = 0; g < 8; ++g) {
+    for (int i = 0; i < 32; ++i) {
+      const int byte = codes[g / 2 * 32 + i];
+      int code = g % 2 == 0 ? byte & 15 : byte >> 4;
+      if (fifth != nullptr) code |= (fifth[i] >> g & 1) << 4;
+      out[32 * g + i] = round_bf16(static_cast<float>(code) * scales[g] - minima[g]);
+    }
+  }
+}
+
+void read_q6_k(const uint8_t* block, float* out) {
+  const float d = f16_to_f32(read<uint16_t>(block + 208));
+  for (int g = 0; g < 16; ++g) {  // groups of 16; quarters of 32 values share bytes
+    const float scale = d * static_cast<float>(static_cast<int8_t>(block[192 + g]));
+    const int half = g / 8;
+    const int quarter = g % 8 / 2;
+    for (int i = 0; i < 16; ++i) {
+      const int j = g % 2 * 16 + i;
+      const int byte = block[64 * half + 32 * (quarter % 2) + j];
+      const int low = quarter < 2 ? byte & 15 : byte >> 4;
+      const int upper = block[128 + 32 * half + j] >> (2 * quarter) & 3;
+      out[16 * g + i] = round_bf16(static_cast<float>((low | upper << 4) - 32) * scale);
+    }
+  }
 }
 
 void read_nf4(const uint8_t* block, int64_t block_index, const std::vector<float>& aux,
@@ -72,8 +139,23 @@ void read_blocks(const StoredTensor& tensor, int64_t row, float* out) {
       case DType::kQ4_1:
         read_q4_1(block, out);
         break;
+      case DType::kQ5_0:
+        read_q5_0(block, out);
+        break;
+      case DType::kQ5_1:
+        read_q5_1(block, out);
+        break;
       case DType::kQ8_0:
         read_q8_0(block, out);
+        break;
+      case DType::kQ4_K:
+        read_q45_k(block, block + 16, nullptr, out);
+        break;
+      case DType::kQ5_K:
+        read_q45_k(block, block + 48, block + 16, out);
+        break;
+      case DType::kQ6_K:
+        read_q6_k(block, out);
         break;
       default:
         read_nf4(block, b, tensor.aux, out);
@@ -146,9 +228,17 @@ StoredTensor allocate_tensor(const std::string& name, std::vector<int64_t> shape
 }
 
 void write_values(DType dtype, const float* values, int64_t count, uint8_t* out) {
-  MS_CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "only f32 and bf16 tensors are made");
+  MS_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16,
+           "only f32, f16 and bf16 tensors are made");
   if (dtype == DType::kF32) {
     std::memcpy(out, values, static_cast<size_t>(4 * count));
+    return;
+  }
+  if (dtype == DType::kF16) {
+    for (int64_t i = 0; i < count; ++i) {
+      const uint16_t value = f32_to_f16(values[i]);
+      std::memcpy(out + 2 * i, &value, sizeof(value));
+    }
     return;
   }
   for (int64_t i = 0; i < count; ++i) {

@@ -3,8 +3,11 @@
 // The one idea: a quantised weight stands for a bf16 number (docs/exactness.md, rule 17); this is
 // that number, by the same f32 operations in the same order as exec/cpu, one at a time and never
 // fused:
-//   Q4_0  (q - 8) * d          Q4_1  q * d + m          Q8_0  q * d          NF4  see nf4.h
-// with d and m halves widened exactly, then rounded to bf16 (base/f16.h, base/bf16.h).
+//   Q4_0  (q - 8) * d      Q4_1, Q5_1  q * d + m      Q5_0  (q - 16) * d      Q8_0  q * d
+//   Q4_K, Q5_K  q * (d * s) - (dmin * t)              Q6_K  (q - 32) * (d * s)
+//   NF4   see nf4.h
+// with d, dmin and m halves widened exactly, s and t a group's small integers, then rounded to bf16
+// (base/f16.h, base/bf16.h).
 #pragma once
 
 #include <cstdint>
@@ -29,14 +32,14 @@ void read_row_f32(const StoredTensor& tensor, int64_t row, float* out);
 std::vector<float> read_f32(const StoredTensor& tensor);
 
 /// A tensor of the same name and shape in memory of its own, holding `values` rounded to `dtype`
-/// (kF32 or kBF16).
+/// (kF32, kF16 or kBF16; nearest even, to infinity beyond the largest half).
 StoredTensor make_tensor(const std::string& name, std::vector<int64_t> shape, DType dtype,
                          const std::vector<float>& values);
 
-/// The tensor in kF32 or kBF16: itself if it already is, else a copy.
+/// The tensor in kF32, kF16 or kBF16: itself if it already is, else a copy.
 StoredTensor to_dtype(const StoredTensor& tensor, DType dtype);
 
-/// The set in kF32 or kBF16, tensor by tensor.
+/// The set in kF32, kF16 or kBF16, tensor by tensor.
 TensorSet to_dtype(const TensorSet& tensors, DType dtype);
 
 }  // namespace mainspring

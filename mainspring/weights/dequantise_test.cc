@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace mainspring {
 namespace {
 
@@ -74,6 +76,17 @@ TEST(Dequantise, ToDtypeRoundsOrSharesWhatIsThere) {
   EXPECT_EQ(narrow.size_bytes, 6);
   EXPECT_EQ(read_f32(narrow), (std::vector<float>{1.0f, 1.0f, -0.10009765625f}));  // ties to even
   EXPECT_EQ(read_f32(to_dtype(narrow, DType::kF32)), read_f32(narrow));
+}
+
+TEST(Dequantise, ToHalvesRoundsToEvenAndOverflowsToInfinity) {
+  const StoredTensor wide =
+      make_tensor("w", {4}, DType::kF32, {1.0f, 1.00048828125f, -0x1p-24f, 1e6f});
+  const StoredTensor halves = to_dtype(wide, DType::kF16);
+  EXPECT_EQ(halves.size_bytes, 8);
+  const std::vector<float> got = read_f32(halves);
+  EXPECT_EQ(got[1], 1.0f);  // 1 + 2^-11: a tie
+  EXPECT_EQ(got[2], -0x1p-24f);
+  EXPECT_EQ(got[3], std::numeric_limits<float>::infinity());
 }
 
 }  // namespace

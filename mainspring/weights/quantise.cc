@@ -34,17 +34,18 @@ void pack_nibbles(const std::array<int, kBlock>& codes, uint8_t* out) {
   for (int j = 0; j < kBlock / 2; ++j) out[j] = static_cast<uint8_t>(codes[j] | codes[16 + j] << 4);
 }
 
-/// The value of largest magnitude, its sign kept, becomes code 0, which stands for -8.
-void block_q4_0(const float* x, uint8_t* out) {
-  float magnitude = 0.0f;
+/// The first value of largest magnitude, its sign kept.
+float extreme_of(const float* x) {
   float extreme = 0.0f;
   for (int j = 0; j < kBlock; ++j) {
-    if (std::fabs(x[j]) > magnitude) {
-      magnitude = std::fabs(x[j]);
-      extreme = x[j];
-    }
+    if (std::fabs(x[j]) > std::fabs(extreme)) extreme = x[j];
   }
-  const float d = extreme / -8.0f;
+  return extreme;
+}
+
+/// The value of largest magnitude becomes code 0, which stands for -8 (Q5_0: -16).
+void block_q4_0(const float* x, uint8_t* out) {
+  const float d = extreme_of(x) / -8.0f;
   const float inverse = inverse_of(d);
   std::array<int, kBlock> codes;
   for (int j = 0; j < kBlock; ++j) codes[j] = code4(x[j] * inverse + 8.5f);
@@ -62,6 +63,41 @@ void block_q4_1(const float* x, uint8_t* out) {
   write_f16(d, out);
   write_f16(low, out + 2);
   pack_nibbles(codes, out + 4);
+}
+
+int code5(float x) { return std::min(31, static_cast<int>(static_cast<int8_t>(x))); }
+
+/// Fifth bits as one word, then the nibbles.
+void pack_fives(const std::array<int, kBlock>& codes, uint8_t* out) {
+  uint32_t fifth = 0;
+  std::array<int, kBlock> nibbles;
+  for (int j = 0; j < kBlock; ++j) {
+    fifth |= static_cast<uint32_t>(codes[j] >> 4) << j;
+    nibbles[j] = codes[j] & 15;
+  }
+  std::memcpy(out, &fifth, sizeof(fifth));
+  pack_nibbles(nibbles, out + sizeof(fifth));
+}
+
+void block_q5_0(const float* x, uint8_t* out) {
+  const float d = extreme_of(x) / -16.0f;
+  const float inverse = inverse_of(d);
+  std::array<int, kBlock> codes;
+  for (int j = 0; j < kBlock; ++j) codes[j] = code5(x[j] * inverse + 16.5f);
+  write_f16(d, out);
+  pack_fives(codes, out + 2);
+}
+
+void block_q5_1(const float* x, uint8_t* out) {
+  const float low = *std::min_element(x, x + kBlock);
+  const float high = *std::max_element(x, x + kBlock);
+  const float d = (high - low) / 31.0f;
+  const float inverse = inverse_of(d);
+  std::array<int, kBlock> codes;
+  for (int j = 0; j < kBlock; ++j) codes[j] = code5((x[j] - low) * inverse + 0.5f);
+  write_f16(d, out);
+  write_f16(low, out + 2);
+  pack_fives(codes, out + 4);
 }
 
 void block_q8_0(const float* x, uint8_t* out) {
@@ -103,6 +139,8 @@ Status quantise_gguf(const StoredTensor& tensor, DType dtype, uint8_t* out) {
     for (size_t i = 0; i < values.size(); i += kBlock, out += dtype_block_bytes(dtype)) {
       if (dtype == DType::kQ4_0) block_q4_0(values.data() + i, out);
       if (dtype == DType::kQ4_1) block_q4_1(values.data() + i, out);
+      if (dtype == DType::kQ5_0) block_q5_0(values.data() + i, out);
+      if (dtype == DType::kQ5_1) block_q5_1(values.data() + i, out);
       if (dtype == DType::kQ8_0) block_q8_0(values.data() + i, out);
     }
   }
@@ -178,6 +216,10 @@ Result<StoredTensor> quantise(const StoredTensor& tensor, DType dtype) {
         "(model.quantise = \"\")");
   }
   const int64_t width = dtype_block_elements(dtype);
+  if (width == 256) {
+    return unimplemented("tensor '" + tensor.name + "': " + std::string(dtype_name(dtype)) +
+                         " is read, not made");
+  }
   if (row_elements(tensor) % width != 0) {
     return invalid_argument("tensor '" + tensor.name + "': rows of " +
                             std::to_string(row_elements(tensor)) + " are no whole number of " +

@@ -52,7 +52,8 @@ TEST(Quantise, Q8_0GivesTheReferenceBytes) {
 }
 
 TEST(Quantise, ABlockOfZerosStaysZero) {
-  for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kNF4}) {
+  for (const DType dtype :
+       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4}) {
     for (const float value : read_f32(quantised(std::vector<float>(64, 0.0f), {1, 64}, dtype)))
       EXPECT_EQ(value, 0.0f);
   }
@@ -100,7 +101,8 @@ TEST(Quantise, RefusesRowsThatAreNoWholeNumberOfBlocks) {
 TEST(Quantise, NamesAValueThatIsNotFinite) {
   std::vector<float> values(128, 1.0f);
   values[70] = std::numeric_limits<float>::quiet_NaN();
-  for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kNF4}) {
+  for (const DType dtype :
+       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4}) {
     const Status status = quantise(make_tensor("w", {2, 64}, DType::kF32, values), dtype).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("row 1, column 6"), std::string::npos) << status.message();
@@ -110,6 +112,14 @@ TEST(Quantise, NamesAValueThatIsNotFinite) {
 TEST(Quantise, RefusesWhatIsQuantisedAlready) {
   const StoredTensor tensor = quantised(scattered(), {1, 64}, DType::kQ8_0);
   EXPECT_EQ(quantise(tensor, DType::kNF4).status().code(), StatusCode::kUnimplemented);
+}
+
+TEST(Quantise, BlocksOf256AreReadAndNotMade) {
+  const Status status =
+      quantise(make_tensor("w", {1, 256}, DType::kF32, std::vector<float>(256)), DType::kQ4_K)
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_NE(status.message().find("q4_k is read, not made"), std::string::npos);
 }
 
 TEST(Quantise, LinearsAreQuantisedAndTheRestIsLeftAlone) {

@@ -26,16 +26,16 @@ std::vector<std::byte> random_blocks(const std::string& name, DType dtype, int64
   RandomValues random(name);
   std::vector<std::byte> bytes(static_cast<size_t>(dtype_bytes(dtype, elements)));
   for (std::byte& b : bytes) b = static_cast<std::byte>(random.bits());
-  const int num_halves = dtype == DType::kF16    ? 1
-                         : dtype == DType::kQ4_1 ? 2
-                         : dtype == DType::kNF4  ? 0
-                                                 : 1;
+  const bool has_minimum = dtype == DType::kQ4_1 || dtype == DType::kQ5_1 ||
+                           dtype == DType::kQ4_K || dtype == DType::kQ5_K;
+  const int num_halves = has_minimum ? 2 : dtype == DType::kNF4 ? 0 : 1;
+  const size_t first_half = dtype == DType::kQ6_K ? 208 : 0;
   const auto block_bytes = static_cast<size_t>(dtype_block_bytes(dtype));
   for (size_t block = 0; block < bytes.size(); block += block_bytes) {
     for (int h = 0; h < num_halves; ++h) {
       const auto half =
           static_cast<uint16_t>(0x2c00 + random.below(0x800) + (random.below(2) << 15));
-      std::memcpy(bytes.data() + block + 2 * static_cast<size_t>(h), &half, 2);
+      std::memcpy(bytes.data() + block + first_half + 2 * static_cast<size_t>(h), &half, 2);
     }
   }
   return bytes;

@@ -44,11 +44,12 @@ OpCase f32_logits() {
 }
 
 OpCase stored(DType dtype) {
+  const int64_t in = dtype_block_elements(dtype) == 256 ? 512 : 192;
   return {.op = OpKind::kLinear,
           .name = "linear_weight_" + std::string(dtype_name(dtype)),
           .build =
               [=](CaseBuilder& b) {
-                b.check("y", linear(b.rows("x", 192), {b.param("w", {20, 192}, dtype)})[0]);
+                b.check("y", linear(b.rows("x", in), {b.param("w", {20, in}, dtype)})[0]);
               },
           // f16 weights are rounded to the compute dtype at use: one rounding of each product.
           .tolerance = {.sums = 32, .inner = dtype == DType::kF16 ? 1.0 : 0.0}};
@@ -192,7 +193,8 @@ std::vector<OpCase> linear_cases() {
     cases.push_back(weight_grad(in, out, {}, ""));
   }
   for (DType dtype :
-       {DType::kBF16, DType::kF16, DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kNF4}) {
+       {DType::kBF16, DType::kF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+        DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kNF4}) {
     cases.push_back(stored(dtype));
   }
   return cases;

@@ -151,8 +151,10 @@ std::vector<OpCase> row_cases() {
                             rope_case(3, 16, false), rope_case(2, 64, true)};
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     cases.push_back(embedding_case(9, dtype));
-  for (DType dtype : {DType::kQ4_0, DType::kQ8_0, DType::kNF4})
+  for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4})
     cases.push_back(embedding_case(64, dtype));
+  for (DType dtype : {DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
+    cases.push_back(embedding_case(256, dtype));
   for (int64_t width : {1, 17, 64, 300}) {
     cases.push_back(rms_norm_case(1, width));
     cases.push_back(rms_norm_grad_case(1, width, width == 17));

@@ -20,8 +20,18 @@ BlockFormat block_format(DType dtype) {
       return BlockFormat::kQ4_0;
     case DType::kQ4_1:
       return BlockFormat::kQ4_1;
+    case DType::kQ5_0:
+      return BlockFormat::kQ5_0;
+    case DType::kQ5_1:
+      return BlockFormat::kQ5_1;
     case DType::kQ8_0:
       return BlockFormat::kQ8_0;
+    case DType::kQ4_K:
+      return BlockFormat::kQ4_K;
+    case DType::kQ5_K:
+      return BlockFormat::kQ5_K;
+    case DType::kQ6_K:
+      return BlockFormat::kQ6_K;
     default:
       MS_CHECK(dtype == DType::kNF4, "not a blocked dtype");
       return BlockFormat::kNf4;
@@ -30,10 +40,11 @@ BlockFormat block_format(DType dtype) {
 
 void load_blocks(const LinearKernels& kernels, const WeightView& weight, int64_t row,
                  int64_t column, int64_t n, float* out) {
-  const int64_t index = (row * weight.in + column) / dtype_block_elements(weight.dtype);
+  const int64_t first = row * weight.in + column;
   const uint8_t* block =
-      static_cast<const uint8_t*>(weight.data) + index * dtype_block_bytes(weight.dtype);
-  kernels.decode[static_cast<size_t>(block_format(weight.dtype))](block, index, n, weight.aux, out);
+      static_cast<const uint8_t*>(weight.data) +
+      first / dtype_block_elements(weight.dtype) * dtype_block_bytes(weight.dtype);
+  kernels.decode[static_cast<size_t>(block_format(weight.dtype))](block, first, n, weight.aux, out);
 }
 
 }  // namespace
@@ -56,7 +67,12 @@ void load_values(const LinearKernels& kernels, const WeightView& weight, int64_t
       return;
     case DType::kQ4_0:
     case DType::kQ4_1:
+    case DType::kQ5_0:
+    case DType::kQ5_1:
     case DType::kQ8_0:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+    case DType::kQ6_K:
     case DType::kNF4:
       load_blocks(kernels, weight, row, column, n, out);
       return;

@@ -9,8 +9,9 @@
 
 namespace mainspring::cpu {
 
-/// Columns that load_values may start at and count in: whole blocks of every dtype.
-inline constexpr int64_t kValueGrain = 64;
+/// Columns that load_values may start at and count in: whole blocks of every dtype, or halves of
+/// those of 256.
+inline constexpr int64_t kValueGrain = 128;
 
 /// out[0, n) = row `row`, columns [column, column + n), before any rounding. `column` is a multiple
 /// of kValueGrain for quantised dtypes, and n too or up to the row's end.

@@ -13,7 +13,7 @@
 namespace mainspring::cpu {
 namespace {
 
-constexpr int64_t kSlice = 2 * kValueGrain;  // columns brought to the compute dtype at a time
+constexpr int64_t kSlice = kValueGrain;  // columns brought to the compute dtype at a time
 constexpr int64_t kMaxPanelColumns = 64;
 
 /// Columns [column, column + n) of a row in the compute dtype: in place, or converted into

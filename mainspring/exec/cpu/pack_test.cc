@@ -93,18 +93,23 @@ std::vector<uint8_t> stored_weight(DType dtype, int64_t out, int64_t in) {
   for (size_t i = 0; i + block <= data.size(); i += block) {
     if (dtype == DType::kF32) data[i + 3] = 0x3f;
     if (dtype == DType::kBF16) data[i + 1] = 0x3f;
-    if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kNF4) data[i + 1] = 0x30;
-    if (dtype == DType::kQ4_1) data[i + 3] = 0xb4;
+    const bool is_plain = dtype == DType::kF32 || dtype == DType::kBF16;
+    if (!is_plain && dtype != DType::kNF4 && dtype != DType::kQ6_K) data[i + 1] = 0x30;
+    if (dtype == DType::kQ6_K) data[i + 209] = 0x20;
+    const bool has_minimum = dtype == DType::kQ4_1 || dtype == DType::kQ5_1;
+    if (has_minimum || dtype == DType::kQ4_K || dtype == DType::kQ5_K) data[i + 3] = 0xb4;
   }
   return data;
 }
 
 TEST(PackTest, AProductWithAPackedWeightSeesTheDequantisedRows) {
-  const int64_t out = 37, in = 192;
+  const int64_t out = 37;
   const float aux[] = {0.01f, 1.5f, 2.5f};
   for (const DType compute : {DType::kBF16, DType::kF32}) {
-    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_0, DType::kQ4_1,
-                              DType::kQ8_0, DType::kNF4}) {
+    for (const DType dtype :
+         {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
+          DType::kQ5_1, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kNF4}) {
+      const int64_t in = dtype_block_elements(dtype) == 256 ? 512 : 192;
       const auto data = stored_weight(dtype, out, in);
       const WeightView view{dtype, data.data(), out, in, aux};
       for (const NamedTable& path : all_tables()) {

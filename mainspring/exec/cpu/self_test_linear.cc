@@ -49,6 +49,11 @@ struct Shape {
   DType stored = DType::kF32;  // of the weight
 };
 
+bool has_minimum(DType dtype) {
+  return dtype == DType::kQ4_1 || dtype == DType::kQ5_1 || dtype == DType::kQ4_K ||
+         dtype == DType::kQ5_K;
+}
+
 /// n values as they are stored: blocks get random codes and modest scales.
 std::vector<char> fill_stored(Values& values, int64_t n, DType dtype) {
   if (dtype == DType::kF32 || dtype == DType::kBF16) return values.fill(n, dtype);
@@ -56,9 +61,11 @@ std::vector<char> fill_stored(Values& values, int64_t n, DType dtype) {
   const int64_t block_bytes = dtype_block_bytes(dtype);
   constexpr uint16_t kHalves[] = {0x3c00, 0x2e66, 0xb555};  // 1, 0.1, -0.333
   if (dtype == DType::kNF4) return out;                     // its scales are codes
+  const int64_t first_half = dtype == DType::kQ6_K ? 208 : 0;
   for (int64_t i = 0; i < n / dtype_block_elements(dtype); ++i) {
-    for (int64_t half = 0; half < (dtype == DType::kQ4_1 ? 2 : 1); ++half) {
-      std::memcpy(out.data() + i * block_bytes + 2 * half, &kHalves[(i + half) % 3], 2);
+    for (int64_t half = 0; half < (has_minimum(dtype) ? 2 : 1); ++half) {
+      std::memcpy(out.data() + i * block_bytes + first_half + 2 * half, &kHalves[(i + half) % 3],
+                  2);
     }
   }
   return out;
@@ -235,7 +242,12 @@ std::optional<std::string> self_test_linear(const KernelTable& kernels) {
                                {4, 64, 18, DType::kF16},
                                {5, 128, 17, DType::kQ4_0},
                                {6, 64, 33, DType::kQ4_1},
+                               {3, 96, 19, DType::kQ5_0},
+                               {2, 160, 18, DType::kQ5_1},
                                {8, 320, 15, DType::kQ8_0},
+                               {3, 256, 17, DType::kQ4_K},
+                               {2, 512, 9, DType::kQ5_K},
+                               {4, 256, 18, DType::kQ6_K},
                                {9, 128, 34, DType::kNF4}};
   for (const DType compute : {DType::kBF16, DType::kF32}) {
     for (const Shape& shape : kShapes) {

@@ -36,6 +36,38 @@ MS_INLINE void block_q4_1(const uint8_t* __restrict block, float* __restrict out
   }
 }
 
+/// The fifth bits of values 0-31, lowest first.
+MS_INLINE uint32_t read_fifth_bits(const uint8_t* p) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, p, 4);
+  return bits;
+}
+
+MS_INLINE void block_q5_0(const uint8_t* __restrict block, float* __restrict out) {
+  const float scale = read_f16(block);
+  const uint32_t fifth = read_fifth_bits(block + 2);
+  for (int j = 0; j < 16; ++j) {
+    const int byte = block[6 + j];
+    const int low = (byte & 15) | static_cast<int>(fifth >> j & 1u) << 4;
+    const int high = byte >> 4 | static_cast<int>(fifth >> (j + 16) & 1u) << 4;
+    out[j] = static_cast<float>(low - 16) * scale;
+    out[16 + j] = static_cast<float>(high - 16) * scale;
+  }
+}
+
+MS_INLINE void block_q5_1(const uint8_t* __restrict block, float* __restrict out) {
+  const float scale = read_f16(block);
+  const float minimum = read_f16(block + 2);
+  const uint32_t fifth = read_fifth_bits(block + 4);
+  for (int j = 0; j < 16; ++j) {
+    const int byte = block[8 + j];
+    const int low = (byte & 15) | static_cast<int>(fifth >> j & 1u) << 4;
+    const int high = byte >> 4 | static_cast<int>(fifth >> (j + 16) & 1u) << 4;
+    out[j] = static_cast<float>(low) * scale + minimum;
+    out[16 + j] = static_cast<float>(high) * scale + minimum;
+  }
+}
+
 MS_INLINE void block_q8_0(const uint8_t* __restrict block, float* __restrict out) {
   const float scale = read_f16(block);
   for (int j = 0; j < 32; ++j) {
@@ -63,14 +95,25 @@ inline void decode_q4_1(const uint8_t* block, int64_t, int64_t n, const float*, 
   for (int64_t i = 0; i < n; i += 32, block += 20, out += 32) block_q4_1(block, out);
 }
 
+inline void decode_q5_0(const uint8_t* block, int64_t, int64_t n, const float*, float* out) {
+  for (int64_t i = 0; i < n; i += 32, block += 22, out += 32) block_q5_0(block, out);
+}
+
+inline void decode_q5_1(const uint8_t* block, int64_t, int64_t n, const float*, float* out) {
+  for (int64_t i = 0; i < n; i += 32, block += 24, out += 32) block_q5_1(block, out);
+}
+
 inline void decode_q8_0(const uint8_t* block, int64_t, int64_t n, const float*, float* out) {
   for (int64_t i = 0; i < n; i += 32, block += 34, out += 32) block_q8_0(block, out);
 }
 
-inline void decode_nf4(const uint8_t* block, int64_t index, int64_t n, const float* aux,
+inline void decode_nf4(const uint8_t* block, int64_t first, int64_t n, const float* aux,
                        float* out) {
+  int64_t index = first / 64;
   for (int64_t i = 0; i < n; i += 64, block += 33, out += 64) block_nf4(block, index++, aux, out);
 }
 
 }  // namespace
 }  // namespace mainspring::cpu::MS_ISA_NAMESPACE
+
+#include "mainspring/exec/cpu/kernels/decode_k.h"  // uses read_f16

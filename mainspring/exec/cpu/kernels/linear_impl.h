@@ -43,7 +43,12 @@ constexpr LinearKernels make_linear_kernels() {
   k.pack_b_tokens = &pack_b_tokens<C>;
   k.decode[static_cast<int>(BlockFormat::kQ4_0)] = &decode_q4_0;
   k.decode[static_cast<int>(BlockFormat::kQ4_1)] = &decode_q4_1;
+  k.decode[static_cast<int>(BlockFormat::kQ5_0)] = &decode_q5_0;
+  k.decode[static_cast<int>(BlockFormat::kQ5_1)] = &decode_q5_1;
   k.decode[static_cast<int>(BlockFormat::kQ8_0)] = &decode_q8_0;
+  k.decode[static_cast<int>(BlockFormat::kQ4_K)] = &decode_q4_k;
+  k.decode[static_cast<int>(BlockFormat::kQ5_K)] = &decode_q5_k;
+  k.decode[static_cast<int>(BlockFormat::kQ6_K)] = &decode_q6_k;
   k.decode[static_cast<int>(BlockFormat::kNf4)] = &decode_nf4;
   k.store = &store_tile<C::kF32>;
   k.round_values = &round_values<C::kF32>;
