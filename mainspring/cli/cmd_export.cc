@@ -10,6 +10,7 @@
 #include "mainspring/io/safetensors.h"
 #include "mainspring/models/adapter.h"
 #include "mainspring/models/export.h"
+#include "mainspring/models/export_gguf.h"
 #include "mainspring/sample/forward_model.h"
 
 namespace mainspring::cli {
@@ -91,26 +92,47 @@ Result<TensorSet> read_weights(const std::string& folder) {
 
 // What can be refused before anything is read.
 Status check_flags(const ExportFlags& flags) {
-  const bool needs_adapter = flags.format != "hf";
+  const bool is_gguf = flags.format == "gguf";
+  const bool needs_adapter = flags.format == "peft" || flags.format == "merged";
   if (needs_adapter && flags.adapter.empty()) {
     return invalid_argument("--format " + flags.format + " needs --adapter");
   }
-  if (!needs_adapter && !flags.adapter.empty()) {
+  if (flags.format == "hf" && !flags.adapter.empty()) {
     return invalid_argument(
-        "--adapter goes with --format peft (the adapter alone) or merged (into the weights), not "
-        "hf");
+        "--adapter goes with --format peft (the adapter alone), merged or gguf (into the weights), "
+        "not hf");
+  }
+  if (!is_gguf && flags.dtype != "bf16" && flags.dtype != "f32") {
+    return invalid_argument("--dtype " + flags.dtype + " goes with --format gguf; " + flags.format +
+                            " takes bf16 and f32");
   }
   if (std::filesystem::exists(flags.out)) {
-    return already_exists(flags.out + ": is there already; give a folder to make");
+    return already_exists(flags.out + ": is there already; give a " +
+                          (is_gguf ? "file" : "folder") + " to make");
   }
   return {};
+}
+
+DType dtype_of(const std::string& name) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8_0}) {
+    if (dtype_name(dtype) == name) return dtype;
+  }
+  return DType::kBF16;
+}
+
+Status export_weights(const LoadedModel& model, const ExportFlags& flags, const Adapter* adapter,
+                      const TensorSet* weights) {
+  const DType dtype = dtype_of(flags.dtype);
+  if (flags.format == "gguf") {
+    return export_gguf(model, flags.out, {.dtype = dtype, .weights = weights, .adapter = adapter});
+  }
+  return export_hf_folder(model, flags.out,
+                          {.dtype = dtype, .weights = weights, .adapter = adapter});
 }
 
 Status export_model(const ExportFlags& flags) {
   MS_RETURN_IF_ERROR(check_flags(flags));
   MS_ASSIGN_OR_RETURN(const auto model, load_model(flags.model));
-  ExportOptions options;
-  options.dtype = flags.dtype == "f32" ? DType::kF32 : DType::kBF16;
   Adapter adapter;
   TensorSet weights;
   if (!flags.adapter.empty()) {
@@ -119,15 +141,13 @@ Status export_model(const ExportFlags& flags) {
   if (flags.format == "peft") {
     MS_RETURN_IF_ERROR(export_peft(adapter, model->config, flags.model, flags.out));
   } else {
-    if (flags.format == "merged") {
-      MS_RETURN_IF_ERROR(report_merge(*model, adapter));
-      options.adapter = &adapter;
-    }
+    const bool merges = !flags.adapter.empty();
+    if (merges) MS_RETURN_IF_ERROR(report_merge(*model, adapter));
     if (!flags.weights.empty()) {
       MS_ASSIGN_OR_RETURN(weights, read_weights(flags.weights));
-      options.weights = &weights;
     }
-    const Status exported = export_hf_folder(*model, flags.out, options);
+    const Status exported = export_weights(*model, flags, merges ? &adapter : nullptr,
+                                           flags.weights.empty() ? nullptr : &weights);
     if (!exported.ok()) {
       return flags.weights.empty() ? exported : exported.with_context("--weights " + flags.weights);
     }
@@ -148,9 +168,10 @@ void add_export(CommandRegistry& registry) {
   f.text("adapter", &flags->adapter, "PEFT folder, such as a LoRA run's checkpoint");
   f.text("weights", &flags->weights,
          "folder with model.safetensors, such as a full run's checkpoint");
-  f.required_text("out", &flags->out, "new folder to write");
-  f.choice("format", &flags->format, {"hf", "peft", "merged"}, "what to write");
-  f.choice("dtype", &flags->dtype, {"bf16", "f32"}, "of the written weights");
+  f.required_text("out", &flags->out, "new folder (gguf: file) to write");
+  f.choice("format", &flags->format, {"hf", "peft", "merged", "gguf"}, "what to write");
+  f.choice("dtype", &flags->dtype, {"bf16", "f32", "f16", "q8_0"},
+           "of the written weights; f16 and q8_0 with gguf");
 }
 
 }  // namespace mainspring::cli

@@ -1,4 +1,5 @@
-// `mainspring export`: a trained model as Hugging Face folder, PEFT folder or merged model.
+// `mainspring export`: a trained model as Hugging Face folder, PEFT folder, merged model or GGUF
+// file.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@ struct ExportFlags {
   std::string adapter;  // a PEFT folder, such as a checkpoint of a LoRA run
   std::string weights;  // a folder with model.safetensors, such as a checkpoint of a full run
   std::string out;
-  std::string format = "hf";  // hf | peft | merged
-  std::string dtype = "bf16";
+  std::string format = "hf";   // hf | peft | merged | gguf
+  std::string dtype = "bf16";  // bf16 | f32; gguf also f16 | q8_0
 };
 
 /// Exit code 0; 1 with a message.

@@ -28,6 +28,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   Status append(std::string_view bytes);
+  /// What is written so far, to be looked at before commit.
+  const std::string& temporary_path() const { return temporary_; }
   /// Sync, rename, sync the folder. After an error the old file is untouched.
   Status commit();
 

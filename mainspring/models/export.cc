@@ -8,6 +8,7 @@
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/safetensors.h"
+#include "mainspring/models/export_weights.h"
 #include "mainspring/models/hf_config.h"
 #include "mainspring/text/tokenizer.h"
 #include "mainspring/weights/dequantise.h"
@@ -17,34 +18,6 @@ namespace {
 
 std::string_view safetensors_dtype(DType dtype) { return dtype == DType::kF32 ? "F32" : "BF16"; }
 std::string_view torch_dtype(DType dtype) { return dtype == DType::kF32 ? "float32" : "bfloat16"; }
-
-Status check_weights(const LoadedModel& model, const ExportOptions& options) {
-  if (options.weights == nullptr) return Status();
-  for (const auto& [name, tensor] : *options.weights) {
-    const auto own = model.weights.find(name);
-    if (own == model.weights.end())
-      return invalid_argument("export: the model has no tensor '" + name + "'");
-    if (own->second.shape != tensor.shape)
-      return invalid_argument("export: tensor '" + name + "' has another shape");
-  }
-  return Status();
-}
-
-/// The tensor as it goes into the file.
-StoredTensor final_tensor(const StoredTensor& own, const ExportOptions& options) {
-  const StoredTensor* source = &own;
-  if (options.weights != nullptr) {
-    const auto replaced = options.weights->find(own.name);
-    if (replaced != options.weights->end()) source = &replaced->second;
-  }
-  if (options.adapter != nullptr) {
-    const std::string module = module_of_weight(own.name);
-    if (options.adapter->modules.contains(module)) {
-      return to_dtype(merge_module(*options.adapter, module, *source), options.dtype);
-    }
-  }
-  return to_dtype(*source, options.dtype);
-}
 
 using Shard = std::vector<const StoredTensor*>;
 
@@ -81,7 +54,8 @@ Status write_shard(const Shard& shard, const std::string& path, const ExportOpti
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                       SafetensorsWriter::create(path, specs, {{"format", "pt"}}));
   for (const StoredTensor* tensor : shard) {
-    const StoredTensor out = final_tensor(*tensor, options);
+    const StoredTensor out =
+        to_dtype(exported_tensor(*tensor, options.weights, options.adapter), options.dtype);
     MS_RETURN_IF_ERROR(writer->append(out.data, out.size_bytes));
   }
   return writer->finish();
@@ -182,7 +156,7 @@ Status write_tokenizer(const LoadedModel& model, const std::string& folder) {
 Status export_hf_folder(const LoadedModel& model, const std::string& folder,
                         const ExportOptions& options) {
   MS_CHECK(options.dtype == DType::kF32 || options.dtype == DType::kBF16, "export in f32 or bf16");
-  MS_RETURN_IF_ERROR(check_weights(model, options));
+  MS_RETURN_IF_ERROR(check_export_weights(model, options.weights));
   Result<Json> config = config_of(model, options.dtype);
   if (!config.ok()) return config.status().with_context("export");
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicDir> target, AtomicDir::create(folder));

@@ -244,10 +244,15 @@ Status read_token(const GgufFile& file, std::string_view name, int32_t& out) {
 Status read_tokens(const GgufFile& file, ModelConfig& config) {
   int32_t eos = -1;
   int32_t eot = -1;
+  int32_t eom = -1;
   MS_RETURN_IF_ERROR(read_token(file, "eos_token_id", eos));
   MS_RETURN_IF_ERROR(read_token(file, "eot_token_id", eot));
-  if (eos >= 0) config.eos_tokens.push_back(eos);
-  if (eot >= 0 && eot != eos) config.eos_tokens.push_back(eot);
+  MS_RETURN_IF_ERROR(read_token(file, "eom_token_id", eom));
+  for (const int32_t token : {eos, eot, eom}) {
+    const auto& known = config.eos_tokens;
+    if (token >= 0 && std::find(known.begin(), known.end(), token) == known.end())
+      config.eos_tokens.push_back(token);
+  }
   MS_RETURN_IF_ERROR(read_token(file, "bos_token_id", config.bos_token));
   return read_token(file, "padding_token_id", config.pad_token);
 }

@@ -1,0 +1,277 @@
+#include "mainspring/models/export_gguf.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "mainspring/base/check.h"
+#include "mainspring/io/gguf.h"
+#include "mainspring/io/gguf_writer.h"
+#include "mainspring/io/mapped_file.h"
+#include "mainspring/models/export_weights.h"
+#include "mainspring/models/gguf_config.h"
+#include "mainspring/models/model_text.h"
+#include "mainspring/models/names.h"
+#include "mainspring/models/rope_table.h"
+#include "mainspring/text/tokenizer_to_gguf.h"
+#include "mainspring/weights/dequantise.h"
+#include "mainspring/weights/quantise.h"
+
+namespace mainspring {
+namespace {
+
+constexpr const char* kRopeFactors = "rope_freqs.weight";
+
+/// A type as GGUF numbers it, and what general.file_type calls a file of mostly that type.
+struct FileType {
+  DType dtype;
+  uint32_t tensor_type;
+  uint32_t file_type;
+};
+constexpr FileType kFileTypes[] = {{DType::kF32, kGgmlF32, 0},
+                                   {DType::kF16, kGgmlF16, 1},
+                                   {DType::kQ8_0, kGgmlQ8_0, 7},
+                                   {DType::kBF16, kGgmlBF16, 32}};
+
+const FileType& file_type_of(DType dtype) {
+  for (const FileType& type : kFileTypes) {
+    if (type.dtype == dtype) return type;
+  }
+  MS_CHECK(false, "GGUF files are written in f32, f16, bf16 and q8_0");
+  return kFileTypes[0];
+}
+
+DType dtype_in_file(const StoredTensor& tensor, DType dtype) {
+  return tensor.shape.size() == 2 ? dtype : DType::kF32;
+}
+
+// ---- Metadata
+
+/// What a reply ends with: the makers' generation defaults go before the config's.
+const std::vector<int32_t>& eos_tokens_of(const LoadedModel& model) {
+  return model.generation.eos_tokens.empty() ? model.config.eos_tokens
+                                             : model.generation.eos_tokens;
+}
+
+Status check_family(const ModelConfig& config) {
+  const std::vector<std::string> known = {"llama", "qwen2", "qwen3"};
+  if (std::find(known.begin(), known.end(), config.family) != known.end()) return Status();
+  return unimplemented("export: family '" + config.family +
+                       "' cannot be written to a GGUF file, only llama, qwen2 and qwen3");
+}
+
+void add_sizes(const ModelConfig& config, GgufMetadata& out) {
+  const std::string p = config.family + ".";
+  const auto size = [&](const char* key, int64_t value) {
+    out.add_u32(p + key, static_cast<uint32_t>(value));
+  };
+  size("vocab_size", config.vocabulary);
+  size("context_length", config.context_length);
+  size("embedding_length", config.d);
+  size("block_count", config.layers);
+  size("feed_forward_length", config.ffn);
+  size("attention.head_count", config.query_heads);
+  size("attention.head_count_kv", config.kv_heads);
+  size("attention.key_length", config.head_width);
+  size("attention.value_length", config.head_width);
+  size("rope.dimension_count", config.head_width);
+  out.add_f32(p + "attention.layer_norm_rms_epsilon", config.rms_eps);
+  out.add_f32(p + "rope.freq_base", config.rope_theta);
+  if (config.rope_scaling.kind != RopeScaling::Kind::kLinear) return;
+  out.add_text(p + "rope.scaling.type", "linear");
+  out.add_f32(p + "rope.scaling.factor", config.rope_scaling.factor);
+}
+
+/// One factor per rotary pair, which llama.cpp divides frequencies by; empty: none.
+std::vector<float> rope_factors(const ModelConfig& config) {
+  if (config.rope_scaling.kind == RopeScaling::Kind::kFactors) return config.rope_scaling.factors;
+  if (config.rope_scaling.kind != RopeScaling::Kind::kLlama3) return {};
+  const auto plain = rope_frequencies(config.rope_theta, {}, config.head_width);
+  const auto scaled = rope_frequencies(config.rope_theta, config.rope_scaling, config.head_width);
+  std::vector<float> factors;
+  for (size_t i = 0; i < plain.size(); ++i) factors.push_back(plain[i] / scaled[i]);
+  return factors;
+}
+
+Status add_eos_tokens(const LoadedModel& model, GgufMetadata& out) {
+  constexpr const char* kKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                   "tokenizer.ggml.eom_token_id"};
+  const std::vector<int32_t>& tokens = eos_tokens_of(model);
+  if (tokens.size() > std::size(kKeys)) {
+    return unimplemented("export: " + std::to_string(tokens.size()) +
+                         " tokens end a reply, a GGUF file can name 3");
+  }
+  for (size_t i = 0; i < tokens.size(); ++i)
+    out.add_u32(kKeys[i], static_cast<uint32_t>(tokens[i]));
+  return Status();
+}
+
+void add_tokenizer(const GgufTokenizer& tokenizer, GgufMetadata& out) {
+  const std::string p = "tokenizer.ggml.";
+  out.add_text(p + "model", tokenizer.model);
+  if (!tokenizer.pre.empty()) out.add_text(p + "pre", tokenizer.pre);
+  out.add_texts(p + "tokens", tokenizer.tokens);
+  if (!tokenizer.token_types.empty()) out.add_i32s(p + "token_type", tokenizer.token_types);
+  if (!tokenizer.scores.empty()) out.add_f32s(p + "scores", tokenizer.scores);
+  if (!tokenizer.merges.empty()) out.add_texts(p + "merges", tokenizer.merges);
+  if (tokenizer.unknown_token >= 0)
+    out.add_u32(p + "unknown_token_id", static_cast<uint32_t>(tokenizer.unknown_token));
+  out.add_bool(p + "add_bos_token", tokenizer.add_bos_token);
+  out.add_bool(p + "add_eos_token", tokenizer.add_eos_token);
+  if (tokenizer.model == "llama") out.add_bool(p + "add_space_prefix", tokenizer.add_space_prefix);
+}
+
+Result<std::optional<GgufTokenizer>> tokenizer_of(const LoadedModel& model) {
+  if (model.tokenizer.gguf.has_value()) return model.tokenizer.gguf;
+  MS_ASSIGN_OR_RETURN(const ModelText text, make_model_text(model));
+  if (text.tokenizer == nullptr) return std::optional<GgufTokenizer>();
+  MS_ASSIGN_OR_RETURN(GgufTokenizer fields,
+                      gguf_tokenizer_of(*text.tokenizer, model.config.vocabulary));
+  return std::optional<GgufTokenizer>(std::move(fields));
+}
+
+Result<GgufMetadata> metadata_of(const LoadedModel& model, DType dtype) {
+  const ModelConfig& config = model.config;
+  MS_RETURN_IF_ERROR(check_family(config));
+  GgufMetadata out;
+  out.add_text("general.architecture", config.family);
+  out.add_u32("general.file_type", file_type_of(dtype).file_type);
+  if (is_quantised(dtype)) out.add_u32("general.quantization_version", 2);
+  add_sizes(config, out);
+  MS_ASSIGN_OR_RETURN(const auto tokenizer, tokenizer_of(model));
+  if (tokenizer.has_value()) add_tokenizer(*tokenizer, out);
+  MS_RETURN_IF_ERROR(add_eos_tokens(model, out));
+  if (config.bos_token >= 0)
+    out.add_u32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(config.bos_token));
+  if (config.pad_token >= 0)
+    out.add_u32("tokenizer.ggml.padding_token_id", static_cast<uint32_t>(config.pad_token));
+  if (!model.tokenizer.chat_template.empty())
+    out.add_text("tokenizer.chat_template", model.tokenizer.chat_template);
+  return out;
+}
+
+// ---- Tensors
+
+/// In the order of the forward pass.
+std::vector<const StoredTensor*> tensors_of(const LoadedModel& model) {
+  std::vector<const StoredTensor*> out;
+  for (const ParameterSpec& spec : model_parameters(model.config))
+    out.push_back(&model.weights.at(spec.name));
+  return out;
+}
+
+Result<std::vector<GgufTensorSpec>> specs_of(const std::vector<const StoredTensor*>& tensors,
+                                             const std::vector<float>& factors, DType dtype) {
+  std::vector<GgufTensorSpec> specs;
+  if (!factors.empty()) {
+    const auto count = static_cast<int64_t>(factors.size());
+    specs.push_back({kRopeFactors, kGgmlF32, {count}, 4 * count});
+  }
+  for (const StoredTensor* tensor : tensors) {
+    const DType stored = dtype_in_file(*tensor, dtype);
+    if (tensor->shape.back() % dtype_block_elements(stored) != 0) {
+      return invalid_argument(
+          "export: tensor '" + tensor->name + "': rows of " + std::to_string(tensor->shape.back()) +
+          " are no whole number of " + std::string(dtype_name(stored)) + " blocks of " +
+          std::to_string(dtype_block_elements(stored)) + "; write f32, f16 or bf16");
+    }
+    specs.push_back({gguf_name_of_hf(tensor->name),
+                     file_type_of(stored).tensor_type,
+                     {tensor->shape.rbegin(), tensor->shape.rend()},
+                     dtype_bytes(stored, tensor->num_elements())});
+    MS_CHECK(!specs.back().name.empty(), tensor->name);
+  }
+  return specs;
+}
+
+/// Halves end at 65,504; weights beyond would become infinite.
+Status check_halves(const StoredTensor& halves) {
+  const std::vector<float> values = read_f32(halves);
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+  if (bad == values.end()) return Status();
+  const int64_t place = bad - values.begin();
+  return invalid_argument("export: tensor '" + halves.name + "': row " +
+                          std::to_string(place / row_elements(halves)) + ", column " +
+                          std::to_string(place % row_elements(halves)) +
+                          " is beyond f16; write bf16 or f32");
+}
+
+Result<StoredTensor> convert(const StoredTensor& tensor, DType dtype) {
+  if (tensor.dtype == dtype) return tensor;
+  if (is_quantised(dtype))
+    return quantise(is_quantised(tensor.dtype) ? to_dtype(tensor, DType::kF32) : tensor, dtype);
+  StoredTensor out = to_dtype(tensor, dtype);
+  if (dtype == DType::kF16) MS_RETURN_IF_ERROR(check_halves(out));
+  return out;
+}
+
+/// Rows i and i + c/2 of each head side by side, as llama.cpp's llama architecture has q and k.
+StoredTensor with_adjacent_pairs(const StoredTensor& tensor, int64_t head_width) {
+  const int64_t rows = tensor.shape[0];
+  const int64_t row_bytes = tensor.size_bytes / rows;
+  auto copy = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(tensor.size_bytes));
+  const auto* from = static_cast<const uint8_t*>(tensor.data);
+  const int64_t half = head_width / 2;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t within = row % head_width;
+    const int64_t to = row - within + 2 * (within % half) + within / half;
+    std::memcpy(copy->data() + to * row_bytes, from + row * row_bytes,
+                static_cast<size_t>(row_bytes));
+  }
+  StoredTensor out = tensor;
+  out.data = copy->data();
+  out.owner = std::move(copy);
+  return out;
+}
+
+Status write_tensors(const LoadedModel& model, const GgufExportOptions& options,
+                     GgufWriter& writer) {
+  for (const StoredTensor* own : tensors_of(model)) {
+    const StoredTensor source = exported_tensor(*own, options.weights, options.adapter);
+    MS_ASSIGN_OR_RETURN(StoredTensor out, convert(source, dtype_in_file(source, options.dtype)));
+    if (has_permuted_rows(model.config, own->name))
+      out = with_adjacent_pairs(out, model.config.head_width);
+    MS_RETURN_IF_ERROR(writer.append(out.data, out.size_bytes));
+  }
+  return Status();
+}
+
+/// The file must say the model's config again.
+Status check_config(const std::string& written, const LoadedModel& model) {
+  MS_ASSIGN_OR_RETURN(const auto file, GgufFile::open(written));
+  MS_ASSIGN_OR_RETURN(ModelConfig config, read_gguf_config(*file));
+  ModelConfig expected = model.config;
+  expected.eos_tokens = eos_tokens_of(model);
+  // Stretched frequencies are written as factors, which are recognised only where they are the
+  // published ones.
+  if (expected.rope_scaling.kind == RopeScaling::Kind::kLlama3) {
+    config.rope_scaling = expected.rope_scaling;
+  }
+  if (config == expected) return Status();
+  return unimplemented("export: the model's config has a field that a GGUF file of family '" +
+                       model.config.family + "' cannot say");
+}
+
+}  // namespace
+
+Status export_gguf(const LoadedModel& model, const std::string& path,
+                   const GgufExportOptions& options) {
+  MS_RETURN_IF_ERROR(check_export_weights(model, options.weights));
+  MS_ASSIGN_OR_RETURN(const GgufMetadata metadata, metadata_of(model, options.dtype));
+  const std::vector<float> factors = rope_factors(model.config);
+  MS_ASSIGN_OR_RETURN(std::vector<GgufTensorSpec> specs,
+                      specs_of(tensors_of(model), factors, options.dtype));
+  if (is_regular_file(path)) return already_exists(path + ": already exists");
+  MS_ASSIGN_OR_RETURN(const auto writer, GgufWriter::create(path, metadata, std::move(specs)));
+  if (!factors.empty())
+    MS_RETURN_IF_ERROR(writer->append(factors.data(), 4 * static_cast<int64_t>(factors.size())));
+  MS_RETURN_IF_ERROR(write_tensors(model, options, *writer));
+  MS_ASSIGN_OR_RETURN(const std::string written, writer->finish());
+  MS_RETURN_IF_ERROR(check_config(written, model));
+  return writer->commit();
+}
+
+}  // namespace mainspring
