@@ -11,7 +11,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "mainspring/io/decompress.h"
 #include "mainspring/io/system_error.h"
 #include "mainspring/io/write_all.h"
 
@@ -95,6 +97,7 @@ Result<std::shared_ptr<const RowFile>> RowFile::adopt(int fd, std::string path,
     ::close(fd);
     MS_RETURN_IF_ERROR(spooled);
   }
+  MS_RETURN_IF_ERROR(file->decompress(options));
   MS_RETURN_IF_ERROR(file->build_index(options, digest));
   return std::shared_ptr<const RowFile>(std::move(file));
 }
@@ -128,13 +131,45 @@ Status RowFile::spool(int source, const ReadOptions& options) {
   }
 }
 
-Result<size_t> RowFile::read_at(int64_t offset, char* buffer, size_t size,
+/// Puts what a compressed file holds into a temporary file, which becomes fd_.
+Status RowFile::decompress(const ReadOptions& options) {
+  char head[kCompressionMagicBytes];
+  MS_ASSIGN_OR_RETURN(const size_t head_bytes, read_at(fd_, 0, head, sizeof(head), options));
+  const Compression kind = compression_of({head, head_bytes});
+  if (kind == Compression::kNone) return {};
+  MS_ASSIGN_OR_RETURN(const int plain, make_unnamed_file());
+  const int compressed = std::exchange(fd_, plain);
+  const int64_t compressed_bytes = std::exchange(size_bytes_, 0);
+  const Status status = decompress_into(kind, compressed, compressed_bytes, options);
+  ::close(compressed);
+  return status;
+}
+
+Status RowFile::decompress_into(Compression kind, int from, int64_t from_bytes,
+                                const ReadOptions& options) {
+  const auto stream = Decompressor::create(kind, path_);
+  std::vector<char> buffer(kReadBytes);
+  int64_t offset = 0;
+  while (offset < from_bytes) {
+    MS_ASSIGN_OR_RETURN(const size_t n,
+                        read_at(from, offset, buffer.data(), buffer.size(), options));
+    if (n == 0) return data_loss(path_ + ": was shortened while it was read");
+    offset += static_cast<int64_t>(n);
+    MS_RETURN_IF_ERROR(stream->push({buffer.data(), n}, [&](std::string_view plain) -> Status {
+      size_bytes_ += static_cast<int64_t>(plain.size());
+      return write_all(fd_, plain.data(), plain.size(), path_ + " (its decompressed copy)");
+    }));
+  }
+  return stream->finish();
+}
+
+Result<size_t> RowFile::read_at(int fd, int64_t offset, char* buffer, size_t size,
                                 const ReadOptions& options) const {
   size_t done = 0;
   while (done < size) {
     touch(options, path_);
     if (options.before_read) options.before_read(path_);
-    const ssize_t n = ::pread(fd_, buffer + done, size - done, offset + static_cast<int64_t>(done));
+    const ssize_t n = ::pread(fd, buffer + done, size - done, offset + static_cast<int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return system_error("read", path_, errno);
     if (n == 0) break;
@@ -170,7 +205,7 @@ Status RowFile::build_index(const ReadOptions& options, Checksum128& digest) {
   while (offset < size_bytes_) {
     const size_t wanted =
         std::min<size_t>(buffer.size(), static_cast<size_t>(size_bytes_ - offset));
-    MS_ASSIGN_OR_RETURN(const size_t n, read_at(offset, buffer.data(), wanted, options));
+    MS_ASSIGN_OR_RETURN(const size_t n, read_at(fd_, offset, buffer.data(), wanted, options));
     if (n < wanted) return data_loss(path_ + ": was shortened while it was read");
     size_t begin =
         offset == 0 && n >= 3 && std::memcmp(buffer.data(), "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
@@ -210,7 +245,7 @@ Result<FileRow> RowFile::read(int64_t index, const ReadOptions& options) const {
   while (offset < size_bytes_) {
     const size_t wanted =
         std::min<size_t>(buffer.size(), static_cast<size_t>(size_bytes_ - offset));
-    MS_ASSIGN_OR_RETURN(const size_t n, read_at(offset, buffer.data(), wanted, options));
+    MS_ASSIGN_OR_RETURN(const size_t n, read_at(fd_, offset, buffer.data(), wanted, options));
     if (n < wanted) return data_loss(path_ + ": is shorter than when the run opened it");
     size_t begin = 0;
     while (begin < n) {

@@ -1,4 +1,4 @@
-// RowFile: a JSONL file as a random-access list of rows.
+// RowFile: a JSONL file, plain or compressed, as a random-access list of rows.
 //
 // The one idea: one pass finds where rows begin and keeps a place every 32 rows (or 64 KiB); a row
 // is read again when it is wanted. Rows are read by pread, not through a mapping: resident memory
@@ -16,6 +16,7 @@
 #include "mainspring/base/status.h"
 #include "mainspring/data/activity.h"
 #include "mainspring/io/checksum.h"
+#include "mainspring/io/decompress.h"
 
 namespace mainspring {
 
@@ -36,10 +37,12 @@ class RowFile {
  public:
   static constexpr int64_t kMaxRowBytes = int64_t{256} << 20;
 
-  /// Opens and indexes. A pipe (or terminal) is first copied to an unnamed temporary file. `digest`
-  /// gets the file's bytes (a missing last newline added). Errors: not found; invalid argument for
-  /// a folder, a device without an end or a row over kMaxRowBytes (file:line); deadline exceeded
-  /// for a pipe that gives nothing; resource exhausted if the temporary file does not fit.
+  /// Opens and indexes. A pipe (or terminal) is first copied to an unnamed temporary file, and a
+  /// file that begins like gzip or zstd is decompressed into one. `digest` gets the rows' bytes (a
+  /// missing last newline added), so compression does not change it. Errors: not found; invalid
+  /// argument for a folder, a device without an end or a row over kMaxRowBytes (file:line); data
+  /// loss for a compressed file that is cut or damaged; deadline exceeded for a pipe that gives
+  /// nothing; resource exhausted if the temporary file does not fit.
   static Result<std::shared_ptr<const RowFile>> open(const std::string& path,
                                                      const ReadOptions& options,
                                                      Checksum128& digest);
@@ -68,8 +71,11 @@ class RowFile {
                                                       const ReadOptions& options,
                                                       Checksum128& digest);
   Status spool(int source, const ReadOptions& options);
+  Status decompress(const ReadOptions& options);
+  Status decompress_into(Compression kind, int from, int64_t from_bytes,
+                         const ReadOptions& options);
   Status build_index(const ReadOptions& options, Checksum128& digest);
-  Result<size_t> read_at(int64_t offset, char* buffer, size_t size,
+  Result<size_t> read_at(int fd, int64_t offset, char* buffer, size_t size,
                          const ReadOptions& options) const;
 
   std::string path_;

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <thread>
 
+#include "mainspring/io/test_compress.h"
+
 namespace mainspring {
 namespace {
 
@@ -71,6 +73,40 @@ TEST_F(RowFileTest, AnyRowOfABigFileIsFoundThroughTheSparseIndex) {
     EXPECT_EQ(row->text.substr(0, std::to_string(i).size() + 1), "{" + std::to_string(i));
     EXPECT_EQ(row->line, i + 1 + (i + 96) / 97);
   }
+}
+
+TEST_F(RowFileTest, ACompressedFileHasTheRowsAndTheDigestOfThePlainOne) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "{" + std::to_string(i * 7919) + "}\n";
+  const auto plain = RowList::open({put("plain", text)}, options_);
+  ASSERT_TRUE(plain.ok());
+  for (const std::string& bytes : {gzip_of(text), zstd_of(text)}) {
+    const auto list = RowList::open({put("packed.jsonl", bytes)}, options_);  // told by its bytes
+    ASSERT_TRUE(list.ok()) << list.status().to_string();
+    EXPECT_EQ((*list)->digest().hex(), (*plain)->digest().hex());
+    EXPECT_EQ(rows_of(**list), rows_of(**plain));
+  }
+}
+
+TEST_F(RowFileTest, ACutOrDamagedCompressedFileIsDataLossWithItsName) {
+  for (std::string bytes : {gzip_of("{1}\n{2}\n"), zstd_of("{1}\n{2}\n")}) {
+    const auto cut =
+        RowList::open({put("cut.jsonl.gz", bytes.substr(0, bytes.size() - 3))}, options_);
+    EXPECT_EQ(cut.status().code(), StatusCode::kDataLoss);
+    EXPECT_NE(cut.status().message().find("cut.jsonl.gz: the file is cut"), std::string::npos);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);  // of the checksum (gzip: the length)
+    const auto damaged = RowList::open({put("bad", bytes)}, options_);
+    EXPECT_EQ(damaged.status().code(), StatusCode::kDataLoss);
+    EXPECT_NE(damaged.status().message().find("damaged"), std::string::npos);
+  }
+}
+
+TEST_F(RowFileTest, APipeMayCarryCompressedRows) {
+  const std::string path = dir_ + "/pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path, std::ios::binary) << gzip_of("{1}\n{2}\n"); });
+  EXPECT_EQ(rows_of({path}), (Rows{"{1}@1", "{2}@2"}));
+  writer.join();
 }
 
 TEST_F(RowFileTest, CuttingASourceIntoFilesChangesNeitherRowsNorDigest) {
