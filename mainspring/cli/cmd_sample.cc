@@ -32,6 +32,9 @@ RowContext context_of(const SampleFlags& flags, const ModelSession& session) {
   params.top_k = static_cast<int32_t>(flags.top_k);
   params.top_p = static_cast<float>(flags.top_p);
   params.min_p = static_cast<float>(flags.min_p);
+  params.repetition_penalty = static_cast<float>(flags.repetition_penalty);
+  params.presence_penalty = static_cast<float>(flags.presence_penalty);
+  params.frequency_penalty = static_cast<float>(flags.frequency_penalty);
   params.n = static_cast<int32_t>(flags.n);
   params.stop = flags.stop;
   return context;
@@ -187,6 +190,9 @@ MadeWith made_with(const SampleFlags& flags, const ModelSession& session,
   add("top-k", flags.top_k);
   add("top-p", flags.top_p);
   add("min-p", flags.min_p);
+  add("repetition-penalty", flags.repetition_penalty);
+  add("presence-penalty", flags.presence_penalty);
+  add("frequency-penalty", flags.frequency_penalty);
   add("n", flags.n);
   add("stop", flags.stop);
   add("seed", flags.seed);
@@ -272,7 +278,8 @@ void add_sample(CommandRegistry& registry) {
   flags.required_text(
       "in", &state->in,
       "JSONL rows with prompt, messages or tokens, and any of max_tokens, temperature, "
-      "top_k, top_p, min_p, seed, n, stop, stop_tokens, ignore_eos, top_logprobs, "
+      "top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, seed, n, "
+      "stop, stop_tokens, ignore_eos, top_logprobs, "
       "prompt_logprobs, tools, id (-: standard input)");
   flags.required_text("out", &state->out,
                       "JSONL results in the order of the rows (-: standard output)");
@@ -284,6 +291,12 @@ void add_sample(CommandRegistry& registry) {
   flags.integer("top-k", &state->top_k, 0, "0 is off; for rows that do not say");
   flags.number("top-p", &state->top_p, "1 is off; for rows that do not say");
   flags.number("min-p", &state->min_p, "0 is off; for rows that do not say");
+  flags.number("repetition-penalty", &state->repetition_penalty,
+               "of tokens in prompt and reply; 1 is off; for rows that do not say");
+  flags.number("presence-penalty", &state->presence_penalty,
+               "of tokens in the reply; 0 is off; for rows that do not say");
+  flags.number("frequency-penalty", &state->frequency_penalty,
+               "of tokens in the reply, times their count; 0 is off; for rows that do not say");
   flags.integer("n", &state->n, 1, "samples per prompt, for rows that do not say");
   flags.texts("stop", &state->stop, "a text that ends the sample, for rows that do not say");
   flags.integer("seed", &state->seed, 0,

@@ -22,6 +22,9 @@ struct SampleFlags {
   int64_t top_k = 0;
   double top_p = 1.0;
   double min_p = 0.0;
+  double repetition_penalty = 1.0;
+  double presence_penalty = 0.0;
+  double frequency_penalty = 0.0;
   int64_t n = 1;
   std::vector<std::string> stop;
   // Of the run. Nothing but `seed` changes a result.

@@ -10,10 +10,26 @@ namespace mainspring::cli {
 namespace {
 
 const std::vector<std::string>& known_fields() {
-  static const std::vector<std::string> fields = {
-      "id",          "prompt",      "messages",   "tokens",       "tools",          "max_tokens",
-      "temperature", "top_k",       "top_p",      "min_p",        "seed",           "n",
-      "stop",        "stop_tokens", "ignore_eos", "top_logprobs", "prompt_logprobs"};
+  static const std::vector<std::string> fields = {"id",
+                                                  "prompt",
+                                                  "messages",
+                                                  "tokens",
+                                                  "tools",
+                                                  "max_tokens",
+                                                  "temperature",
+                                                  "top_k",
+                                                  "top_p",
+                                                  "min_p",
+                                                  "seed",
+                                                  "n",
+                                                  "stop",
+                                                  "stop_tokens",
+                                                  "ignore_eos",
+                                                  "top_logprobs",
+                                                  "prompt_logprobs",
+                                                  "repetition_penalty",
+                                                  "presence_penalty",
+                                                  "frequency_penalty"};
   return fields;
 }
 
@@ -31,9 +47,7 @@ constexpr ForeignField kForeignFields[] = {{"max_new_tokens", "max_tokens"},
                                            {"stop_strings", "stop"},
                                            {"prompt_token_ids", "tokens"},
                                            {"input_ids", "tokens"},
-                                           {"repetition_penalty", ""},
-                                           {"presence_penalty", ""},
-                                           {"frequency_penalty", ""},
+                                           {"repeat_penalty", "repetition_penalty"},
                                            {"logit_bias", ""},
                                            {"min_tokens", ""},
                                            {"min_new_tokens", ""},
@@ -106,6 +120,12 @@ Status read_params(const JsonObject& row, const RowContext& context, SamplingPar
   MS_ASSIGN_OR_RETURN(params.top_k, read_int32(row, "top_k", params.top_k));
   MS_ASSIGN_OR_RETURN(params.top_p, read_float(row, "top_p", params.top_p));
   MS_ASSIGN_OR_RETURN(params.min_p, read_float(row, "min_p", params.min_p));
+  MS_ASSIGN_OR_RETURN(params.repetition_penalty,
+                      read_float(row, "repetition_penalty", params.repetition_penalty));
+  MS_ASSIGN_OR_RETURN(params.presence_penalty,
+                      read_float(row, "presence_penalty", params.presence_penalty));
+  MS_ASSIGN_OR_RETURN(params.frequency_penalty,
+                      read_float(row, "frequency_penalty", params.frequency_penalty));
   MS_ASSIGN_OR_RETURN(params.n, read_int32(row, "n", params.n));
   MS_ASSIGN_OR_RETURN(params.top_logprobs, read_int32(row, "top_logprobs", params.top_logprobs));
   MS_ASSIGN_OR_RETURN(params.prompt_logprobs,

@@ -46,6 +46,7 @@ TEST_F(SampleRowsTest, ARowsOwnFieldsWin) {
   const auto row = parse(
       R"({"tokens":[5],"max_tokens":7,"temperature":0,"top_k":3,"top_p":0.9,"min_p":0.1,"seed":12,)"
       R"("n":4,"stop":"END","stop_tokens":[9],"ignore_eos":true,"top_logprobs":2,)"
+      R"("repetition_penalty":1.1,"presence_penalty":-0.5,"frequency_penalty":0.25,)"
       R"("prompt_logprobs":true,"id":"q1","answer":42})");
   ASSERT_TRUE(row.ok()) << row.status().to_string();
   const SamplingParams& params = row->request.params;
@@ -54,6 +55,9 @@ TEST_F(SampleRowsTest, ARowsOwnFieldsWin) {
   EXPECT_EQ(params.top_k, 3);
   EXPECT_EQ(params.top_p, 0.9f);
   EXPECT_EQ(params.min_p, 0.1f);
+  EXPECT_EQ(params.repetition_penalty, 1.1f);
+  EXPECT_EQ(params.presence_penalty, -0.5f);
+  EXPECT_EQ(params.frequency_penalty, 0.25f);
   EXPECT_EQ(params.seed, 12u);
   EXPECT_EQ(params.n, 4);
   EXPECT_EQ(params.stop, (std::vector<std::string>{"END"}));
@@ -93,8 +97,10 @@ TEST_F(SampleRowsTest, AMistypedFieldIsRefusedWithTheNearestNameAndMetadataIsNot
 TEST_F(SampleRowsTest, OtherEnginesNamesOfSettingsAreRefused) {
   EXPECT_EQ(refusal(R"({"tokens":[1],"max_new_tokens":4})"),
             "in.jsonl:3: max_new_tokens: no such field, it is called \"max_tokens\"");
-  EXPECT_EQ(refusal(R"({"tokens":[1],"repetition_penalty":1.5})"),
-            "in.jsonl:3: repetition_penalty: is not supported");
+  EXPECT_EQ(refusal(R"({"tokens":[1],"logit_bias":{"3":1}})"),
+            "in.jsonl:3: logit_bias: is not supported");
+  EXPECT_EQ(refusal(R"({"tokens":[1],"repeat_penalty":1.1})"),
+            "in.jsonl:3: repeat_penalty: no such field, it is called \"repetition_penalty\"");
 }
 
 TEST_F(SampleRowsTest, EverySeedThatIsWrittenReadsBack) {

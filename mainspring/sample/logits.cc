@@ -96,39 +96,55 @@ TokenChooser::TokenChooser(const RowMath& math, int64_t vocabulary)
       kept_x_(static_cast<size_t>(vocabulary), kExcluded),
       kept_e_(static_cast<size_t>(vocabulary), 0.0f) {}
 
-Choice TokenChooser::choose(std::span<const float> logits, const Law& law, float uniform) {
+Choice TokenChooser::choose(std::span<const float> logits, const Law& law, float uniform,
+                            const TokenHistory* history) {
   const ComputeScope scope;
   MS_CHECK(static_cast<int64_t>(logits.size()) == vocabulary_, "one logit per token");
-  const int64_t n = vocabulary_;
-  const RowMath::Stats raw = math_.stats(logits.data(), n);
   Choice choice;
+  const RowMath::Stats raw = math_.stats(logits.data(), vocabulary_);
   choice.raw_lse = raw.lse;
   if (!std::isfinite(raw.lse)) return choice;
+  if (law.penalties.any()) {
+    MS_CHECK(history != nullptr, "penalties look at a history");
+    penalised_.assign(logits.begin(), logits.end());
+    apply_penalties(law.penalties, *history, penalised_);
+    choose_from(penalised_, nullptr, law, uniform, choice);
+  } else {
+    choose_from(logits, &raw, law, uniform, choice);
+  }
+  if (choice.token >= 0)
+    choice.raw_logprob = logits[static_cast<size_t>(choice.token)] - choice.raw_lse;
+  return choice;
+}
+
+/// Token, log-probability and size of the set under the law without its penalties. `stats` of the
+/// logits, null if not known yet.
+void TokenChooser::choose_from(std::span<const float> logits, const RowMath::Stats* stats,
+                               const Law& law, float uniform, Choice& choice) {
+  const int64_t n = vocabulary_;
   if (law.temperature == 0.0f) {
-    choice.token =
-        static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    const auto best = std::max_element(logits.begin(), logits.end());
+    if (!std::isfinite(*best)) return;  // a penalty so large that logits overflow
+    choice.token = static_cast<int32_t>(best - logits.begin());
     choice.kept = 1;
-    choice.raw_logprob = logits[static_cast<size_t>(choice.token)] - raw.lse;
-    return choice;
+    return;
   }
   const float* x = logits.data();
-  RowMath::Stats stats = raw;
   if (law.temperature != 1.0f) {
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = logits[i] / law.temperature;
     x = x_.data();
-    stats = math_.stats(x, n);
-    if (!std::isfinite(stats.lse)) return choice;  // a temperature so small that x overflows
   }
-  math_.exp_row(x, n, stats.max, e_.data());
-  choice.kept = num_kept(logits, law, stats.sum);
+  const bool is_known = stats != nullptr && x == logits.data();
+  const RowMath::Stats own = is_known ? *stats : math_.stats(x, n);
+  if (!std::isfinite(own.lse)) return;  // a temperature so small that x overflows
+  math_.exp_row(x, n, own.max, e_.data());
+  choice.kept = num_kept(logits, law, own.sum);
   if (choice.kept == n) {
     choice.token = choose_by_cdf(e_, uniform);
-    choice.logprob = x[choice.token] - stats.lse;
+    choice.logprob = x[choice.token] - own.lse;
   } else {
     choose_kept(x, choice, uniform);
   }
-  choice.raw_logprob = logits[static_cast<size_t>(choice.token)] - raw.lse;
-  return choice;
 }
 
 void TokenChooser::choose_kept(const float* x, Choice& choice, float uniform) {

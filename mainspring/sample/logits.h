@@ -7,6 +7,9 @@
 // bit.
 //
 // Definitions, in processor order, for logits l of n tokens:
+//   penalties    l of tokens that the sequence has already is changed (penalties.h); all below
+//                speaks of the changed ones, and so do the law's log-probability and the order.
+//                The raw log-probability is the model's own.
 //   temperature  x_i = l_i / temperature, m = max x, e_i = exp(x_i - m).
 //   top-k        keep the first k of the order.
 //   top-p        keep the shortest prefix whose sum of e (added in order) reaches top_p * S, S
@@ -31,6 +34,7 @@
 #include <vector>
 
 #include "mainspring/exec/executor.h"
+#include "mainspring/sample/penalties.h"
 
 namespace mainspring {
 
@@ -40,6 +44,7 @@ struct Law {
   int32_t top_k = 0;
   float top_p = 1.0f;
   float min_p = 0.0f;
+  Penalties penalties;
 };
 
 struct Choice {
@@ -56,15 +61,19 @@ class TokenChooser {
  public:
   TokenChooser(const RowMath& math, int64_t vocabulary);
 
-  /// `uniform` in [0, 1), ignored when greedy. Precondition: logits.size() is the vocabulary.
-  /// Cost: three to six passes over the row, 5 us each at 49,152 tokens.
-  Choice choose(std::span<const float> logits, const Law& law, float uniform);
+  /// `uniform` in [0, 1), ignored when greedy; `history` is what penalties look at and may be null
+  /// without them. Precondition: logits.size() is the vocabulary. Cost: three to six passes over
+  /// the row, 5 us each at 49,152 tokens.
+  Choice choose(std::span<const float> logits, const Law& law, float uniform,
+                const TokenHistory* history = nullptr);
 
   /// Ids of the first `count` tokens of the order (logit descending, id ascending), fewer if there
   /// are not as many. Valid until the next call.
   std::span<const int32_t> best(std::span<const float> logits, int32_t count);
 
  private:
+  void choose_from(std::span<const float> logits, const RowMath::Stats* stats, const Law& law,
+                   float uniform, Choice& choice);
   void choose_kept(const float* x, Choice& choice, float uniform);
   void clear_kept(int32_t count);
   int32_t num_kept(std::span<const float> logits, const Law& law, float sum);
@@ -73,7 +82,8 @@ class TokenChooser {
 
   const RowMath& math_;
   int64_t vocabulary_;
-  std::vector<float> x_;  // tempered
+  std::vector<float> penalised_;  // empty until needed
+  std::vector<float> x_;          // tempered
   std::vector<float> e_;
   std::vector<float> kept_x_;   // minus infinity but while a cut law is used
   std::vector<float> kept_e_;   // zeros but while a cut law is used

@@ -160,6 +160,22 @@ TEST(TokenChooser, LogitsThatAreNotFiniteGiveNoToken) {
   EXPECT_EQ(chooser.choose(std::vector<float>{0.0f, infinity, 1.0f}, {}, 0.5f).token, -1);
 }
 
+TEST(TokenChooser, PenaltiesComeBeforeEverythingAndLeaveTheRawLawAlone) {
+  TokenChooser chooser(kMath, 3);
+  const std::vector<float> logits = {2.0f, 1.5f, -1.0f};
+  TokenHistory history;
+  history.add_reply(0);
+  const Law law{.temperature = 0.5f, .top_k = 2, .penalties = {.presence = 1.0f}};
+  // Penalised 1, 1.5, -1; tempered 2, 3; of the two kept the first has 1 / (1 + e).
+  const Choice choice = chooser.choose(logits, law, 0.1f, &history);
+  EXPECT_EQ(choice.token, 0);
+  EXPECT_EQ(choice.kept, 2);
+  EXPECT_NEAR(choice.logprob, -std::log(1.0 + std::exp(1.0)), 1e-6);
+  EXPECT_EQ(choice.raw_logprob, 2.0f - kMath.stats(logits.data(), 3).lse);
+  const Law greedy{.temperature = 0.0f, .penalties = {.presence = 1.0f}};
+  EXPECT_EQ(chooser.choose(logits, greedy, 0.0f, &history).token, 1);
+}
+
 TEST(TokenChooser, FrequenciesFollowTheLaw) {
   const std::vector<double> law = {0.05, 0.25, 0.1, 0.6};
   const auto logits = logits_from(law);

@@ -13,6 +13,7 @@ SampleState::SampleState(std::shared_ptr<RequestState> owner, int32_t sample,
       stop_text(request->request.params.stop),
       stream(std::move(text)) {
   result.seed = request->seed;
+  if (law().penalties.any()) history.add_prompt(request->request.prompt);
 }
 
 int32_t SampleState::token(int64_t position) const {
@@ -33,7 +34,14 @@ Law SampleState::law() const {
   return {.temperature = params().temperature,
           .top_k = params().top_k,
           .top_p = params().top_p,
-          .min_p = params().min_p};
+          .min_p = params().min_p,
+          .penalties = {.repetition = params().repetition_penalty,
+                        .presence = params().presence_penalty,
+                        .frequency = params().frequency_penalty}};
+}
+
+const TokenHistory* SampleState::penalised_history() const {
+  return law().penalties.any() ? &history : nullptr;
 }
 
 float SampleState::uniform() const {
@@ -46,6 +54,7 @@ std::optional<StopReason> SampleState::append(const Chosen& chosen, int64_t max_
   const Choice& choice = chosen.choice;
   if (choice.token < 0) return StopReason::kNonFinite;
   result.tokens.push_back(choice.token);
+  if (law().penalties.any()) history.add_reply(choice.token);
   result.logprobs.push_back(choice.logprob);
   result.raw_logprobs.push_back(choice.raw_logprob);
   result.kept.push_back(choice.kept);

@@ -57,6 +57,8 @@ struct SampleState {
   KvPool::Prefix prefix = 0;  // of the first num_published pages
   int64_t num_published = 0;
 
+  TokenHistory history;  // for penalties; empty without them
+
   // This step's part of the batch.
   int64_t num_planned = 0;  // rows
   bool is_finished = false;
@@ -74,6 +76,7 @@ struct SampleState {
   /// Rows until the next token can be chosen.
   int64_t num_missing() const { return num_tokens() - num_cached; }
   Law law() const;
+  const TokenHistory* penalised_history() const;
   float uniform() const;
 
   /// Adds a token to the result. Returns why the sample ends, if it does; `text` gets what may be

@@ -80,11 +80,12 @@ struct TopLogprob {
 /// One finished sample. logprobs, raw_logprobs and kept are as long as tokens.
 struct SampleResult {
   std::vector<int32_t> tokens;
-  std::vector<float> logprobs;  // under the law sampled from; 0 when greedy
+  std::vector<float> logprobs;  // under the law sampled from, penalties included; 0 when greedy
   std::vector<float>
       raw_logprobs;  // under the model's own law: the trainer's log-probability, bit for bit
   /// Size of the set the token was chosen from. Every processor keeps a prefix of the order (logit
-  /// descending, id ascending), so the size and the logits rebuild the set (rule 20).
+  /// after penalties descending, id ascending), so the size and the logits rebuild the set (rule
+  /// 20).
   std::vector<int32_t> kept;
   std::vector<std::vector<TopLogprob>> top_logprobs;  // per token, if asked for: best first
   std::string text;

@@ -53,11 +53,18 @@ SampleResult expected_result(const SampleRequest& request, int32_t sample) {
     const Law law{.temperature = request.params.temperature,
                   .top_k = request.params.top_k,
                   .top_p = request.params.top_p,
-                  .min_p = request.params.min_p};
+                  .min_p = request.params.min_p,
+                  .penalties = {.repetition = request.params.repetition_penalty,
+                                .presence = request.params.presence_penalty,
+                                .frequency = request.params.frequency_penalty}};
+    TokenHistory seen;  // from scratch for every token
+    seen.add_prompt(request.prompt);
+    for (const int32_t token : result.tokens) seen.add_reply(token);
     const Choice choice =
         chooser.choose(logits, law,
                        token_uniform(*request.params.seed, static_cast<uint32_t>(sample),
-                                     static_cast<uint32_t>(i)));
+                                     static_cast<uint32_t>(i)),
+                       &seen);
     history.push_back(choice.token);
     result.tokens.push_back(choice.token);
     result.logprobs.push_back(choice.logprob);
@@ -111,6 +118,9 @@ class SamplerTest : public ::testing::Test {
       if (number % 3 == 1) params.temperature = 0.7f;
       if (number % 3 == 2) params.top_p = 0.9f;
       if (number % 4 == 3) params.n = 3;
+      if (number % 4 == 1) params.repetition_penalty = 1.3f;
+      if (number % 4 == 2) params.frequency_penalty = 0.5f;
+      if (number % 5 == 2) params.presence_penalty = -0.25f;
       requests.push_back(request_of(prompt_of(size, 3), params));
       requests.back().adapter = number % 5 == 4 ? number % 2 : SampleRequest::kBaseOnly;
       ++number;

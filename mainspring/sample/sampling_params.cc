@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 namespace mainspring {
 namespace {
@@ -37,6 +38,17 @@ Status validate(const SamplingParams& params, int64_t vocabulary) {
   }
   if (!(params.min_p >= 0.0f && params.min_p <= 1.0f)) {
     return refuse("min_p", "a number from 0 to 1", number(params.min_p));
+  }
+  if (!(params.repetition_penalty >= 1e-2f && params.repetition_penalty <= 1e2f)) {
+    return refuse("repetition_penalty", "a number from 0.01 to 100 (1: off)",
+                  number(params.repetition_penalty));
+  }
+  const std::pair<std::string_view, float> penalties[] = {
+      {"presence_penalty", params.presence_penalty},
+      {"frequency_penalty", params.frequency_penalty}};
+  for (const auto& [name, penalty] : penalties) {
+    if (!(penalty >= -2.0f && penalty <= 2.0f))
+      return refuse(name, "a number from -2 to 2 (0: off)", number(penalty));
   }
   if (params.n < 1 || params.n > kMaxSamples) {
     return refuse("n", "an integer from 1 to " + std::to_string(kMaxSamples),

@@ -17,6 +17,10 @@ struct SamplingParams {
   int32_t top_k = 0;         // 0: off
   float top_p = 1.0f;        // 1: off
   float min_p = 0.0f;        // 0: off
+  // Of tokens that the sequence has already (penalties.h).
+  float repetition_penalty = 1.0f;  // 1: off; above 1: fewer repetitions of prompt and reply
+  float presence_penalty = 0.0f;    // 0: off; -2 to 2
+  float frequency_penalty = 0.0f;   // 0: off; -2 to 2
   /// With the sample number and the token index, the key of the random numbers (docs/exactness.md,
   /// rule 18). Missing: drawn from the sampler's run seed and the request's place.
   std::optional<uint64_t> seed;

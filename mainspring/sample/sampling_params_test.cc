@@ -31,6 +31,12 @@ TEST(SamplingParams, EachBadFieldIsRefusedByNameWithWhatWasExpected) {
             "top_p: expected a number above 0 and at most 1, got 0");
   EXPECT_EQ(refusal([](auto& p) { p.min_p = 2.0f; }),
             "min_p: expected a number from 0 to 1, got 2");
+  EXPECT_EQ(refusal([](auto& p) { p.repetition_penalty = 0.0f; }),
+            "repetition_penalty: expected a number from 0.01 to 100 (1: off), got 0");
+  EXPECT_EQ(refusal([](auto& p) { p.presence_penalty = 2.5f; }),
+            "presence_penalty: expected a number from -2 to 2 (0: off), got 2.5");
+  EXPECT_EQ(refusal([](auto& p) { p.frequency_penalty = -3.0f; }),
+            "frequency_penalty: expected a number from -2 to 2 (0: off), got -3");
   EXPECT_EQ(refusal([](auto& p) { p.n = 0; }), "n: expected an integer from 1 to 1048576, got 0");
   EXPECT_EQ(refusal([](auto& p) { p.top_logprobs = 500; }),
             "top_logprobs: expected an integer from 0 to 128, got 500");
@@ -44,6 +50,8 @@ TEST(SamplingParams, NotANumberIsRefused) {
   EXPECT_NE(refusal([](auto& p) { p.temperature = std::nanf(""); }), "");
   EXPECT_NE(refusal([](auto& p) { p.top_p = std::nanf(""); }), "");
   EXPECT_NE(refusal([](auto& p) { p.min_p = std::nanf(""); }), "");
+  EXPECT_NE(refusal([](auto& p) { p.repetition_penalty = std::nanf(""); }), "");
+  EXPECT_NE(refusal([](auto& p) { p.presence_penalty = std::nanf(""); }), "");
 }
 
 }  // namespace

@@ -1,0 +1,102 @@
+// BatchingSampler: the sampler behind Sampler::create. Internal to sample/.
+//
+// The one idea: requests come in and results go out in batching_sampler.cc, what a step computes is
+// planned and run in sampler_rows.cc, and tokens are chosen from its logits in sampler_choice.cc.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "mainspring/sample/sample_state.h"
+#include "mainspring/sample/sampler.h"
+#include "mainspring/sample/scheduler.h"
+
+namespace mainspring {
+
+/// Some samples' next rows as one activation.
+struct StepBatch {
+  std::vector<SampleState*> samples;  // one per segment
+  std::vector<Segment> segments;
+  std::vector<KvSequence> sequences;
+  std::vector<int32_t> picked;
+  std::vector<SampleState*> pickers;  // whose row each pick is (kLogits)
+  int32_t num_rows = 0;
+
+  void clear() {
+    samples.clear();
+    segments.clear();
+    sequences.clear();
+    picked.clear();
+    pickers.clear();
+    num_rows = 0;
+  }
+};
+
+class BatchingSampler final : public Sampler {
+ public:
+  BatchingSampler(Executor& executor, ForwardModel model, SamplerOptions options)
+      : executor_(executor),
+        model_(std::move(model)),
+        options_(std::move(options)),
+        chooser_(executor.row_math(), model_.config.vocabulary) {}
+
+  Status init();
+  Status check(const SampleRequest& request) const override;
+  Result<int64_t> submit(SampleRequest request) override;
+  void cancel(int64_t request) override;
+  std::vector<SampleEvent> step() override;
+  bool is_idle() const override { return scheduler_->is_empty() && events_.empty(); }
+  Status set_weight_version(int32_t adapter, uint64_t version) override;
+  const SamplerOptions& options() const override { return options_; }
+  const SamplerStats& stats() const override { return stats_; }
+
+ private:
+  int32_t default_pages() const;
+  SamplePtr make_sample(const std::shared_ptr<RequestState>& request, int32_t index);
+
+  // What runs.
+  void plan();
+  void add_rows(StepBatch& batch, SampleState& sample, int64_t rows);
+  RowTable fill_tokens(const StepBatch& batch, int32_t* tokens) const;
+  void run_scores();
+  void run_logits();
+  void run(Forward& forward, StepBatch& batch, const RowTable& table);
+  void take_rows(const StepBatch& batch);
+
+  // What comes of it.
+  void choose_all();
+  void finish(SampleState& sample, StopReason reason, SampleEvent event);
+
+  uint64_t weights_key(int32_t adapter) const;
+  uint64_t adapter_version(int32_t adapter) const;
+
+  Executor& executor_;
+  ForwardModel model_;
+  SamplerOptions options_;
+  TokenChooser chooser_;
+  std::unique_ptr<Forward> logits_;
+  std::unique_ptr<Forward> scores_;  // made when first asked for
+  std::unique_ptr<KvPool> pool_;
+  SamplerStats stats_;
+
+  int64_t num_requests_ = 0;
+  std::optional<Scheduler> scheduler_;  // made with the pool
+  StepBatch logits_batch_;
+  StepBatch score_batch_;
+  struct Job {
+    SampleState* sample;
+    const float* logits;
+    Chosen chosen;
+  };
+  std::vector<Job> jobs_;
+  std::vector<SampleEvent> events_;  // of this step, and of what was cancelled before it
+};
+
+/// The steady clock, for SamplerStats.
+int64_t sampler_clock_ns();
+
+/// An event of this sample without token and result.
+SampleEvent event_of(const SampleState& sample);
+
+}  // namespace mainspring
