@@ -1,7 +1,8 @@
 // The product's side of the benchmarks: one JSON line per run, in the shape of bench/peers/*.
 //   product_bench sft --model M [--lora] [--dtype bf16|f32] [-B 4] [-T 256] [--reps 3] [--warm 1]
-//   [--recompute none] product_bench decode --model M [--dtype bf16|f32] [-N 16]      128 prompt
-//   tokens, 64 new, all at once
+//     [--recompute none]
+//   product_bench decode --model M [--dtype bf16|f32] [-N 16] [--prompt 128] [--new 64]
+// Decoding is timed from where every sequence has its first token.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,8 +126,8 @@ int sft(const Flags& flags) {
 }
 
 int decode(const Flags& flags) {
-  constexpr int64_t kPrompt = 128;
-  constexpr int32_t kNew = 64;
+  const int64_t prompt_tokens = flags.number("--prompt", 128);
+  const auto num_new = static_cast<int32_t>(flags.number("--new", 64));
   const int64_t n = flags.number("-N", 16);
   const auto model = load_model(flags.get("--model", "")).value();
   const auto executor =
@@ -141,20 +143,23 @@ int decode(const Flags& flags) {
   SamplerOptions options;
   options.max_batch = static_cast<int32_t>(n);
   options.max_rows = 512;
-  options.max_sequence_tokens = kPrompt + kNew;
+  options.max_sequence_tokens = prompt_tokens + num_new;
   options.share_prefixes = false;
   const auto sampler = Sampler::create(*executor, forward, options).value();
   for (int64_t i = 0; i < n; ++i) {
     SampleRequest request;
     request.prompt =
-        make_random_datum(model->config.vocabulary, kPrompt + 1, static_cast<uint64_t>(i)).tokens;
-    request.params.max_tokens = kNew;
+        make_random_datum(model->config.vocabulary, prompt_tokens + 1, static_cast<uint64_t>(i))
+            .tokens;
+    request.params.max_tokens = num_new;
     request.params.seed = static_cast<uint64_t>(i);
     if (!sampler->submit(std::move(request)).ok()) return 1;
   }
   // Prefill ends when the last sequence has its first token; decoding is timed from there.
-  int64_t tokens = 0;
-  while (tokens < n && !sampler->is_idle()) tokens += static_cast<int64_t>(sampler->step().size());
+  std::set<int64_t> started;
+  while (static_cast<int64_t>(started.size()) < n && !sampler->is_idle()) {
+    for (const SampleEvent& event : sampler->step()) started.insert(event.request);
+  }
   const int64_t before = sampler->stats().sampled_tokens;
   const auto start = Clock::now();
   while (!sampler->is_idle()) sampler->step();
