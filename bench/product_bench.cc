@@ -146,6 +146,12 @@ int decode(const Flags& flags) {
   options.max_sequence_tokens = prompt_tokens + num_new;
   options.share_prefixes = false;
   const auto sampler = Sampler::create(*executor, forward, options).value();
+  SampleRequest warm;  // packs the weights, compiles
+  warm.prompt = {1, 2, 3};
+  warm.params.max_tokens = 2;
+  if (!sampler->submit(std::move(warm)).ok()) return 1;
+  while (!sampler->is_idle()) sampler->step();
+  const int64_t warmed = sampler->stats().sampled_tokens;
   for (int64_t i = 0; i < n; ++i) {
     SampleRequest request;
     request.prompt =
@@ -156,6 +162,7 @@ int decode(const Flags& flags) {
     if (!sampler->submit(std::move(request)).ok()) return 1;
   }
   // Prefill ends when the last sequence has its first token; decoding is timed from there.
+  const auto begin = Clock::now();
   std::set<int64_t> started;
   while (static_cast<int64_t>(started.size()) < n && !sampler->is_idle()) {
     for (const SampleEvent& event : sampler->step()) started.insert(event.request);
@@ -164,13 +171,16 @@ int decode(const Flags& flags) {
   const auto start = Clock::now();
   while (!sampler->is_idle()) sampler->step();
   const double seconds = seconds_since(start);
+  const double total = seconds_since(begin);
   const double rate = static_cast<double>(sampler->stats().sampled_tokens - before) / seconds;
   std::printf(
       "{\"product\": \"%s\", \"mode\": \"decode\", \"prec\": \"%s\", \"N\": %lld, \"tok_s\": "
-      "[%.1f, %.1f, %.1f], "
+      "[%.1f, %.1f, %.1f], \"prefill_tok_s\": %.1f, \"new_tok_s\": %.1f, "
       "\"outside_kernels\": %.3f, \"peak_mib\": %lld}\n",
       std::string(executor->name()).c_str(), flags.get("--dtype", "bf16").c_str(),
       static_cast<long long>(n), rate, rate, rate,
+      static_cast<double>(n * prompt_tokens) / (total - seconds),
+      static_cast<double>(sampler->stats().sampled_tokens - warmed) / total,
       1.0 - static_cast<double>(sampler->stats().run_ns + sampler->stats().choose_ns) /
                 static_cast<double>(sampler->stats().step_ns),
       static_cast<long long>(peak_mib()));

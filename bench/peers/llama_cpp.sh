@@ -26,6 +26,7 @@ models)
   for type in BF16 F32 Q8_0; do
     "$bin/llama-quantize" --allow-requantize "$gguf" "$dir/models/${type,,}.gguf" "$type" "$threads" >"$dir/quantize-$type.log" 2>&1
   done
+  ln -sf "$(realpath "$gguf")" "$dir/models/q4_1.gguf"  # the file SmolLM2 comes in
   ls -l "$dir/models"
   ;;
 decode)

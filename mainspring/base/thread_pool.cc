@@ -19,8 +19,9 @@ constexpr unsigned kRoundingControl = 0x6000u;                    // MXCSR bits
 constexpr unsigned kFlushAndMasks = 0x8000u | 0x0040u | 0x1f80u;  // FTZ, DAZ, all exceptions masked
 
 /// How long an idle worker looks for new work before it sleeps: the gaps between the ops of a step
-/// are a few microseconds, a futex wake costs about 50.
-constexpr int kSpinsBeforeSleep = 20000;
+/// are a few microseconds, those between steps some hundred; a futex wake costs about 50, and in a
+/// virtual machine the woken thread may first share its waker's core for some milliseconds.
+constexpr int kSpinsBeforeSleep = 50000;
 constexpr int kSpinsBeforeYield = 2000;
 
 }  // namespace

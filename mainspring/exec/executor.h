@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -107,6 +108,12 @@ class RowMath {
   virtual void exp_row(const float* logits, int64_t n, float max, float* out) const = 0;
   virtual float exp(float x) const = 0;
   virtual float log(float x) const = 0;
+  /// Calls use(row, thread) for each row in [0, rows), 0 <= thread < num_threads(), on the
+  /// executor's threads if it has several: for work on logits between two runs.
+  virtual void each_row(int64_t rows, const std::function<void(int64_t, int)>& use) const {
+    for (int64_t row = 0; row < rows; ++row) use(row, 0);
+  }
+  virtual int num_threads() const { return 1; }
 };
 
 class Executor {

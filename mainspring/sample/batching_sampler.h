@@ -39,7 +39,7 @@ class BatchingSampler final : public Sampler {
       : executor_(executor),
         model_(std::move(model)),
         options_(std::move(options)),
-        chooser_(executor.row_math(), model_.config.vocabulary) {}
+        row_math_(executor.row_math()) {}
 
   Status init();
   Status check(const SampleRequest& request) const override;
@@ -74,7 +74,8 @@ class BatchingSampler final : public Sampler {
   Executor& executor_;
   ForwardModel model_;
   SamplerOptions options_;
-  TokenChooser chooser_;
+  const RowMath& row_math_;
+  std::vector<TokenChooser> choosers_;  // one per thread, made when first used
   std::unique_ptr<Forward> logits_;
   std::unique_ptr<Forward> scores_;  // made when first asked for
   std::unique_ptr<KvPool> pool_;

@@ -8,17 +8,22 @@ namespace mainspring {
 void BatchingSampler::choose_all() {
   const int64_t start = sampler_clock_ns();
   const auto vocabulary = static_cast<size_t>(model_.config.vocabulary);
-  for (Job& job : jobs_) {
+  while (choosers_.size() < static_cast<size_t>(row_math_.num_threads())) {
+    choosers_.emplace_back(row_math_, model_.config.vocabulary);
+  }
+  row_math_.each_row(static_cast<int64_t>(jobs_.size()), [&](int64_t index, int thread) {
+    Job& job = jobs_[static_cast<size_t>(index)];
+    TokenChooser& chooser = choosers_[static_cast<size_t>(thread)];
     const std::span logits(job.logits, vocabulary);
     Choice& choice = job.chosen.choice;
-    choice = chooser_.choose(logits, job.sample->law(), job.sample->uniform(),
-                             job.sample->penalised_history());
+    choice = chooser.choose(logits, job.sample->law(), job.sample->uniform(),
+                            job.sample->penalised_history());
     const int32_t alternatives = job.sample->params().top_logprobs;
-    if (alternatives == 0 || choice.token < 0) continue;
-    for (const int32_t token : chooser_.best(logits, alternatives)) {
+    if (alternatives == 0 || choice.token < 0) return;
+    for (const int32_t token : chooser.best(logits, alternatives)) {
       job.chosen.top.push_back({token, logits[static_cast<size_t>(token)] - choice.raw_lse});
     }
-  }
+  });
   for (Job& job : jobs_) {
     SampleState& sample = *job.sample;
     SampleEvent event = event_of(sample);

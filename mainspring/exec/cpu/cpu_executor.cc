@@ -26,6 +26,10 @@ class CpuRowMath final : public RowMath {
   }
   float exp(float x) const override { return exp_f32(context_, x); }
   float log(float x) const override { return log_f32(context_, x); }
+  void each_row(int64_t rows, const std::function<void(int64_t, int)>& use) const override {
+    context_.pool->run(rows, use);
+  }
+  int num_threads() const override { return context_.pool->size(); }
 
  private:
   Context context_;

@@ -242,6 +242,22 @@ void write_rows(const AttentionTask& t, const SoftmaxState& s) {
   }
 }
 
+/// Fetches the rows of a page: they lie apart, where no hardware prefetcher looks.
+template <class M>
+MS_INLINE void fetch_page(const AttentionTask& t, int64_t block) {
+  const int64_t row = t.pages[block] * kBlock * t.kv_stride;
+  const auto* k = reinterpret_cast<const char*>(M::in(t.k) + row);
+  const auto* v = reinterpret_cast<const char*>(M::in(t.v) + row);
+  const auto stride = t.kv_stride * static_cast<int64_t>(sizeof(typename M::Value));
+  const auto bytes = t.width * static_cast<int64_t>(sizeof(typename M::Value));
+  for (int i = 0; i < kBlock; ++i) {
+    for (int64_t byte = 0; byte < bytes; byte += 64) {
+      __builtin_prefetch(k + i * stride + byte);
+      __builtin_prefetch(v + i * stride + byte);
+    }
+  }
+}
+
 template <class M>
 void attention_rows(const AttentionTask& t) {
   const int rows = static_cast<int>(t.num_rows * t.group);
@@ -266,6 +282,7 @@ void attention_rows(const AttentionTask& t) {
       const int64_t row = (t.pages != nullptr ? t.pages[block] : block) * kBlock * t.kv_stride;
       pack_across<M>(M::in(t.k) + row, t.kv_stride, keys, t.width, s.keys);
       pack_along<M>(M::in(t.v) + row, t.kv_stride, keys, t.width, s.values);
+      if (t.pages != nullptr && start + kBlock < num_keys) fetch_page<M>(t, block + 1);
       attention_block<M>(t, s, start);
     }
     int level = 0;
