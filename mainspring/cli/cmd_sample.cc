@@ -218,6 +218,11 @@ void print_stats(const SamplerStats& stats) {
                static_cast<long long>(stats.shared_tokens),
                static_cast<long long>(stats.preemptions), total * 1e-9, 100 * run, 100 * choose,
                100 * (1 - run - choose));
+  if (stats.drafted_tokens == 0) return;
+  std::fprintf(stderr, "sample: %lld of %lld guesses were right; guessing took %.1f %%\n",
+               static_cast<long long>(stats.accepted_tokens),
+               static_cast<long long>(stats.drafted_tokens),
+               100 * static_cast<double>(stats.draft_ns) / total);
 }
 
 /// Tokens that the longest row can have, within the model's context.
@@ -248,6 +253,9 @@ Status sample_file(const SampleFlags& flags) {
   options.max_sequence_tokens = longest_sequence(*session, rows);
   options.run_seed = static_cast<uint64_t>(flags.seed);
   options.make_text = session->make_text();
+  MS_ASSIGN_OR_RETURN(const OpenedSpeculation speculation,
+                      open_speculation(flags.speculation, *session));
+  options.speculation = speculation.speculation;
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<Sampler> sampler,
                       Sampler::create(session->executor(), session->forward_model(), options));
   MS_RETURN_IF_ERROR(check_rows(*sampler, rows));
@@ -306,6 +314,7 @@ void add_sample(CommandRegistry& registry) {
   flags.integer("max-rows", &state->max_rows, 1,
                 "rows of one step: longer prompts are cut into chunks");
   flags.integer("cache-mb", &state->cache_mb, 1, "memory for keys and values");
+  state->speculation.declare(flags);
 }
 
 }  // namespace mainspring::cli

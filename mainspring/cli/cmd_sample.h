@@ -7,6 +7,7 @@
 
 #include "mainspring/cli/command.h"
 #include "mainspring/cli/model_session.h"
+#include "mainspring/cli/speculation_flags.h"
 
 namespace mainspring::cli {
 
@@ -32,6 +33,7 @@ struct SampleFlags {
   int64_t max_batch = 64;
   int64_t max_rows = 512;
   int64_t cache_mb = 1024;
+  SpeculationFlags speculation;
 };
 
 /// Reads and checks every row, then samples; results are written in input order as they are ready.

@@ -1,4 +1,5 @@
 // mainspring <verb>: the table of commands.
+#include "mainspring/cli/cmd_bench.h"
 #include "mainspring/cli/cmd_chat.h"
 #include "mainspring/cli/cmd_doctor.h"
 #include "mainspring/cli/cmd_export.h"
@@ -12,6 +13,6 @@
 int main(int argc, char** argv) {
   using namespace mainspring::cli;
   return run_program(argc, argv,
-                     {add_train, add_sample, add_chat, add_logprobs, add_inspect, add_export,
-                      add_doctor, add_verify});
+                     {add_train, add_sample, add_chat, add_logprobs, add_inspect,
+                      add_export, add_doctor, add_verify, add_bench});
 }

@@ -51,13 +51,24 @@ Result<std::unique_ptr<ModelSession>> ModelSession::open(const ModelFlags& flags
   MS_ASSIGN_OR_RETURN(session->text_, make_model_text(*session->model_));
   std::vector<std::string> notes;
   MS_ASSIGN_OR_RETURN(
-      session->executor_,
+      std::unique_ptr<Executor> executor,
       cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.threads), .isa = flags.isa},
                              &notes));
+  session->executor_ = std::move(executor);
   for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   session->compute_ = flags.dtype == "f32" ? DType::kF32 : DType::kBF16;
   session->base_ = borrow_parameters(*session->executor_, session->model_->weights);
   if (!flags.adapter.empty()) MS_RETURN_IF_ERROR(session->open_adapter(flags.adapter));
+  return session;
+}
+
+Result<std::unique_ptr<ModelSession>> ModelSession::open_beside(const std::string& model) const {
+  std::unique_ptr<ModelSession> session(new ModelSession());
+  MS_ASSIGN_OR_RETURN(session->model_, load_model(model));
+  MS_ASSIGN_OR_RETURN(session->text_, make_model_text(*session->model_));
+  session->executor_ = executor_;
+  session->compute_ = compute_;
+  session->base_ = borrow_parameters(*executor_, session->model_->weights);
   return session;
 }
 

@@ -36,6 +36,8 @@ class ModelSession {
  public:
   /// Errors: those of load_model, load_peft and the executor; notes of the executor go to stderr.
   static Result<std::unique_ptr<ModelSession>> open(const ModelFlags& flags);
+  /// Another model, on this session's executor and in its dtype, without an adapter.
+  Result<std::unique_ptr<ModelSession>> open_beside(const std::string& model) const;
 
   const LoadedModel& model() const { return *model_; }
   const ModelText& text() const { return text_; }
@@ -60,7 +62,7 @@ class ModelSession {
 
   std::shared_ptr<const LoadedModel> model_;
   ModelText text_;
-  std::unique_ptr<Executor> executor_;
+  std::shared_ptr<Executor> executor_;
   DType compute_ = DType::kBF16;
   ParameterSet base_;
   Adapter adapter_;

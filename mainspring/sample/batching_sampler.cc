@@ -11,6 +11,9 @@ namespace mainspring {
 namespace {
 
 constexpr int64_t kDefaultCacheBytes = int64_t{512} << 20;
+/// Guesses of one step: with more rows a step is bound by arithmetic, and checking costs what
+/// choosing one by one would.
+constexpr int64_t kMaxDraftRows = 64;
 
 }  // namespace
 
@@ -35,23 +38,41 @@ Status BatchingSampler::init() {
                             std::to_string(options_.max_rows));
   }
   if (options_.max_sequence_tokens <= 0) options_.max_sequence_tokens = config.context_length;
-  options_.max_rows = std::max(options_.max_rows, options_.max_batch);
+  const Speculation& speculation = options_.speculation;
+  if (speculation.max_draft < 0 || speculation.max_draft > kMaxDraftRows ||
+      speculation.max_ngram < 2) {
+    return invalid_argument("speculation: expected 0 to " + std::to_string(kMaxDraftRows) +
+                            " guesses and at least 2 tokens to look up, got " +
+                            std::to_string(speculation.max_draft) + " and " +
+                            std::to_string(speculation.max_ngram));
+  }
+  max_draft_rows_ =
+      std::min<int64_t>(kMaxDraftRows, int64_t{options_.max_batch} * speculation.max_draft);
+  options_.max_rows =
+      std::max(options_.max_rows, static_cast<int32_t>(options_.max_batch + max_draft_rows_));
   if (options_.cache_pages == 0) options_.cache_pages = default_pages();
-  MS_ASSIGN_OR_RETURN(logits_, Forward::create(executor_, model_,
-                                               {.ending = Forward::Ending::kLogits,
-                                                .capacity = {options_.max_rows, options_.max_batch},
-                                                .rope_positions = options_.max_sequence_tokens}));
+  MS_ASSIGN_OR_RETURN(
+      logits_,
+      Forward::create(executor_, model_,
+                      {.ending = Forward::Ending::kLogits,
+                       .capacity = {options_.max_rows, options_.max_batch + max_draft_rows_},
+                       .rope_positions = options_.max_sequence_tokens}));
   MS_ASSIGN_OR_RETURN(
       pool_, KvPool::create(executor_, {.dtype = model_.compute,
                                         .layers = config.layers,
                                         .row_elements = config.kv_heads * config.head_width,
                                         .num_pages = options_.cache_pages}));
-  scheduler_.emplace(*pool_,
-                     Scheduler::Options{.max_batch = options_.max_batch,
-                                        .share_prefixes = options_.share_prefixes,
-                                        .weights_key = [this](const SampleRequest& request) {
-                                          return weights_key(request.adapter);
-                                        }});
+  scheduler_.emplace(*pool_, Scheduler::Options{.max_batch = options_.max_batch,
+                                                .share_prefixes = options_.share_prefixes,
+                                                .weights_key =
+                                                    [this](const SampleRequest& request) {
+                                                      return weights_key(request.adapter);
+                                                    },
+                                                .on_release =
+                                                    [this](SampleState& sample) {
+                                                      if (drafter_) drafter_->release(sample);
+                                                    }});
+  MS_ASSIGN_OR_RETURN(drafter_, make_drafter(executor_, options_));
   return {};
 }
 
@@ -168,6 +189,7 @@ std::vector<SampleEvent> BatchingSampler::step() {
   scheduler_->admit();
   MS_CHECK(scheduler_->queue().empty() || !scheduler_->running().empty(),
            "requests wait although nothing runs");
+  draft();
   plan();
   run_scores();
   run_logits();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "mainspring/sample/drafter.h"
 #include "mainspring/sample/sample_state.h"
 #include "mainspring/sample/sampler.h"
 #include "mainspring/sample/scheduler.h"
@@ -20,7 +21,7 @@ struct StepBatch {
   std::vector<Segment> segments;
   std::vector<KvSequence> sequences;
   std::vector<int32_t> picked;
-  std::vector<SampleState*> pickers;  // whose row each pick is (kLogits)
+  std::vector<SampleState*> pickers;  // whose rows are picked, in order: one and the draft's
   int32_t num_rows = 0;
 
   void clear() {
@@ -56,6 +57,8 @@ class BatchingSampler final : public Sampler {
   SamplePtr make_sample(const std::shared_ptr<RequestState>& request, int32_t index);
 
   // What runs.
+  void draft();
+  int64_t useful_draft(const SampleState& sample);
   void plan();
   void add_rows(StepBatch& batch, SampleState& sample, int64_t rows);
   RowTable fill_tokens(const StepBatch& batch, int32_t* tokens) const;
@@ -66,6 +69,8 @@ class BatchingSampler final : public Sampler {
 
   // What comes of it.
   void choose_all();
+  Chosen choose(TokenChooser& chooser, const SampleState& sample, const float* logits) const;
+  void take_tokens(SampleState& sample, Chosen chosen, const float* logits);
   void finish(SampleState& sample, StopReason reason, SampleEvent event);
 
   uint64_t weights_key(int32_t adapter) const;
@@ -79,6 +84,9 @@ class BatchingSampler final : public Sampler {
   std::unique_ptr<Forward> logits_;
   std::unique_ptr<Forward> scores_;  // made when first asked for
   std::unique_ptr<KvPool> pool_;
+  std::unique_ptr<Drafter> drafter_;  // null: no speculation
+  int64_t max_draft_rows_ = 0;        // of one step
+  std::vector<DraftWish> wishes_;
   SamplerStats stats_;
 
   int64_t num_requests_ = 0;
@@ -87,8 +95,8 @@ class BatchingSampler final : public Sampler {
   StepBatch score_batch_;
   struct Job {
     SampleState* sample;
-    const float* logits;
-    Chosen chosen;
+    const float* logits;  // of its next token, and behind them of those its draft guesses
+    Chosen first;
   };
   std::vector<Job> jobs_;
   std::vector<SampleEvent> events_;  // of this step, and of what was cancelled before it

@@ -19,7 +19,10 @@ SampleState::SampleState(std::shared_ptr<RequestState> owner, int32_t sample,
 int32_t SampleState::token(int64_t position) const {
   const std::vector<int32_t>& prompt = request->request.prompt;
   const auto i = static_cast<size_t>(position);
-  return i < prompt.size() ? prompt[i] : result.tokens[i - prompt.size()];
+  if (i < prompt.size()) return prompt[i];
+  const size_t in_reply = i - prompt.size();
+  const size_t reply_size = result.tokens.size();
+  return in_reply < reply_size ? result.tokens[in_reply] : draft[in_reply - reply_size];
 }
 
 std::array<int32_t, kPageTokens> SampleState::page_tokens(int64_t page) const {
@@ -44,9 +47,9 @@ const TokenHistory* SampleState::penalised_history() const {
   return law().penalties.any() ? &history : nullptr;
 }
 
-float SampleState::uniform() const {
+float SampleState::uniform(int64_t token_index) const {
   return token_uniform(request->seed, static_cast<uint32_t>(index),
-                       static_cast<uint32_t>(result.tokens.size()));
+                       static_cast<uint32_t>(token_index));
 }
 
 std::optional<StopReason> SampleState::append(const Chosen& chosen, int64_t max_sequence_tokens,

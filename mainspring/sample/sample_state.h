@@ -45,6 +45,14 @@ struct Chosen {
   std::vector<TopLogprob> top;
 };
 
+/// What a draft model has of a sample (model_drafter.cc).
+struct DraftCache {
+  std::vector<int32_t> pages;
+  int64_t num_cached = 0;
+  int64_t num_confirmed = 0;     // cached positions that hold the sample's own tokens
+  std::vector<int32_t> guesses;  // in the positions behind them
+};
+
 struct SampleState {
   std::shared_ptr<RequestState> request;
   int32_t index = 0;  // within the request
@@ -60,7 +68,10 @@ struct SampleState {
   TokenHistory history;  // for penalties; empty without them
 
   // This step's part of the batch.
-  int64_t num_planned = 0;  // rows
+  int64_t num_planned = 0;     // rows, those of the draft included
+  std::vector<int32_t> draft;  // guesses of the tokens to come
+  int32_t draft_limit = 0;     // follows how many of the last ones were right; 0: not set yet
+  DraftCache draft_cache;
   bool is_finished = false;
 
   SampleState(std::shared_ptr<RequestState> owner, int32_t sample,
@@ -70,6 +81,7 @@ struct SampleState {
   int64_t num_tokens() const {
     return request->prompt_size() + static_cast<int64_t>(result.tokens.size());
   }
+  /// Of prompt, reply and, behind them, the draft.
   int32_t token(int64_t position) const;
   /// The kPageTokens tokens of a full page.
   std::array<int32_t, kPageTokens> page_tokens(int64_t page) const;
@@ -77,7 +89,8 @@ struct SampleState {
   int64_t num_missing() const { return num_tokens() - num_cached; }
   Law law() const;
   const TokenHistory* penalised_history() const;
-  float uniform() const;
+  /// Of the reply's token `index`.
+  float uniform(int64_t index) const;
 
   /// Adds a token to the result. Returns why the sample ends, if it does; `text` gets what may be
   /// shown.

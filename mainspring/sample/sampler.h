@@ -35,6 +35,16 @@ class TextStream {
 
 using MakeTextStream = std::function<std::unique_ptr<TextStream>()>;
 
+/// Guesses of further tokens that are computed together with the next one and kept where they are
+/// what the sampler chooses there anyway (docs/exactness.md, rule 21): fewer steps, the same bits.
+struct Speculation {
+  int32_t max_draft = 0;  // guesses per sample and step; 0: none
+  int32_t max_ngram = 3;  // prompt look-up: last tokens that must have stood before, at least 2
+  /// Guesses come from this model instead of the tokens so far. Its tokens mean the same as the
+  /// sampler's; its parameters outlive the sampler.
+  std::optional<ForwardModel> draft_model;
+};
+
 /// How the sampler computes; nothing here changes a bit of a result except `run_seed` for requests
 /// without a seed.
 struct SamplerOptions {
@@ -45,6 +55,7 @@ struct SamplerOptions {
   /// tokens need, within 512 MB, or one of max_sequence_tokens if that is more.
   int32_t cache_pages = 0;
   bool share_prefixes = true;
+  Speculation speculation;
   uint64_t run_seed = 0;
   /// Empty: no text, and stop strings are refused.
   MakeTextStream make_text;
@@ -113,6 +124,9 @@ struct SamplerStats {
   int64_t sampled_tokens = 0;
   int64_t shared_tokens = 0;  // prompt positions taken from the cache
   int64_t preemptions = 0;
+  int64_t drafted_tokens = 0;   // guesses that were checked
+  int64_t accepted_tokens = 0;  // guesses that were right
+  int64_t draft_ns = 0;
   int64_t run_ns = 0;     // inside the executor
   int64_t choose_ns = 0;  // logits to tokens
   int64_t step_ns = 0;    // all of step()

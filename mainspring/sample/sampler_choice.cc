@@ -1,4 +1,5 @@
 // What comes of a step's logits: tokens, events and results.
+#include <algorithm>
 #include <utility>
 
 #include "mainspring/sample/batching_sampler.h"
@@ -7,37 +8,68 @@ namespace mainspring {
 
 void BatchingSampler::choose_all() {
   const int64_t start = sampler_clock_ns();
-  const auto vocabulary = static_cast<size_t>(model_.config.vocabulary);
   while (choosers_.size() < static_cast<size_t>(row_math_.num_threads())) {
     choosers_.emplace_back(row_math_, model_.config.vocabulary);
   }
-  row_math_.each_row(static_cast<int64_t>(jobs_.size()), [&](int64_t index, int thread) {
+  // Every row's first token on all threads; what speculation adds to it is seldom many.
+  row_math_.each_row(std::ssize(jobs_), [&](int64_t index, int thread) {
     Job& job = jobs_[static_cast<size_t>(index)];
-    TokenChooser& chooser = choosers_[static_cast<size_t>(thread)];
-    const std::span logits(job.logits, vocabulary);
-    Choice& choice = job.chosen.choice;
-    choice = chooser.choose(logits, job.sample->law(), job.sample->uniform(),
-                            job.sample->penalised_history());
-    const int32_t alternatives = job.sample->params().top_logprobs;
-    if (alternatives == 0 || choice.token < 0) return;
-    for (const int32_t token : chooser.best(logits, alternatives)) {
-      job.chosen.top.push_back({token, logits[static_cast<size_t>(token)] - choice.raw_lse});
-    }
+    job.first = choose(choosers_[static_cast<size_t>(thread)], *job.sample, job.logits);
   });
-  for (Job& job : jobs_) {
-    SampleState& sample = *job.sample;
-    SampleEvent event = event_of(sample);
-    event.token = job.chosen.choice.token;
-    const auto reason = sample.append(job.chosen, options_.max_sequence_tokens, event.text);
-    if (event.token >= 0) ++stats_.sampled_tokens;
-    if (reason.has_value()) {
-      finish(sample, *reason, std::move(event));
-    } else {
-      events_.push_back(std::move(event));
-    }
-  }
+  for (Job& job : jobs_) take_tokens(*job.sample, std::move(job.first), job.logits);
   jobs_.clear();
   stats_.choose_ns += sampler_clock_ns() - start;
+}
+
+/// By rule 19.
+Chosen BatchingSampler::choose(TokenChooser& chooser, const SampleState& sample,
+                               const float* logits) const {
+  const std::span row(logits, static_cast<size_t>(model_.config.vocabulary));
+  const float uniform = sample.uniform(std::ssize(sample.result.tokens));
+  Chosen chosen;
+  chosen.choice = chooser.choose(row, sample.law(), uniform, sample.penalised_history());
+  const int32_t alternatives = sample.params().top_logprobs;
+  if (alternatives == 0 || chosen.choice.token < 0) return chosen;
+  for (const int32_t token : chooser.best(row, alternatives)) {
+    chosen.top.push_back({token, row[static_cast<size_t>(token)] - chosen.choice.raw_lse});
+  }
+  return chosen;
+}
+
+/// The next token, and further ones as long as the draft guessed what is chosen: then the rows
+/// behind it were computed from the sample's own tokens (rule 21).
+void BatchingSampler::take_tokens(SampleState& sample, Chosen chosen, const float* logits) {
+  const std::vector<int32_t> guesses = std::exchange(sample.draft, {});
+  size_t right = 0;
+  while (true) {
+    SampleEvent event = event_of(sample);
+    event.token = chosen.choice.token;
+    const auto reason = sample.append(chosen, options_.max_sequence_tokens, event.text);
+    if (event.token >= 0) ++stats_.sampled_tokens;
+    const bool is_right = right < guesses.size() && guesses[right] == event.token;
+    if (reason.has_value()) {
+      right += is_right ? 1 : 0;
+      finish(sample, *reason, std::move(event));
+      break;
+    }
+    events_.push_back(std::move(event));
+    if (!is_right) break;
+    ++right;
+    ++sample.num_cached;  // the guess's own row
+    scheduler_->publish(sample);
+    logits += model_.config.vocabulary;
+    chosen = choose(choosers_.front(), sample, logits);
+  }
+  if (guesses.empty()) return;
+  stats_.drafted_tokens += std::ssize(guesses);
+  stats_.accepted_tokens += static_cast<int64_t>(right);
+  const int32_t most = options_.speculation.max_draft;
+  const int32_t limit = sample.draft_limit > 0 ? sample.draft_limit : most;
+  if (right == guesses.size()) {
+    sample.draft_limit = std::min(most, std::max(limit, 2 * static_cast<int32_t>(right)));
+  } else if (right == 0) {
+    sample.draft_limit = std::max(1, limit / 2);
+  }
 }
 
 void BatchingSampler::finish(SampleState& sample, StopReason reason, SampleEvent event) {

@@ -5,13 +5,55 @@
 
 namespace mainspring {
 
+/// Guesses that could become tokens, and for which there is room.
+int64_t BatchingSampler::useful_draft(const SampleState& sample) {
+  const auto replied = std::ssize(sample.result.tokens);
+  if (sample.num_missing() != 1 || replied == 0) return 0;
+  // One token comes anyway.
+  const int64_t most = std::min({int64_t{sample.params().max_tokens} - replied,
+                                 options_.max_sequence_tokens - sample.num_tokens()}) -
+                       1;
+  // Nobody is preempted for a guess: beyond the sample's own pages only what is free counts.
+  const int64_t spare = pool_->num_free() - std::ssize(scheduler_->running());
+  const int64_t pages = std::ssize(sample.pages) + std::max<int64_t>(0, spare);
+  const int64_t room = pages * kPageTokens - sample.num_tokens();
+  const int64_t limit =
+      sample.draft_limit > 0 ? sample.draft_limit : options_.speculation.max_draft;
+  return std::max<int64_t>(0, std::min({most, room, limit}));
+}
+
+/// Guesses for the decoding samples, oldest first.
+void BatchingSampler::draft() {
+  if (drafter_ == nullptr) return;
+  const int64_t start = sampler_clock_ns();
+  int64_t left = max_draft_rows_;
+  wishes_.clear();
+  for (const SamplePtr& sample : scheduler_->running()) {
+    sample->draft.clear();
+    const int64_t wanted = std::min(left, useful_draft(*sample));
+    if (wanted == 0) continue;
+    wishes_.push_back({sample.get(), static_cast<int32_t>(wanted)});
+    left -= wanted;
+  }
+  if (!wishes_.empty()) drafter_->draft(wishes_);
+  for (const DraftWish& wish : wishes_) {
+    // Only tokens of this model's vocabulary can be checked.
+    std::vector<int32_t>& guesses = wish.sample->draft;
+    const auto beyond = std::find_if(guesses.begin(), guesses.end(), [this](int32_t token) {
+      return token >= model_.config.vocabulary;
+    });
+    guesses.erase(beyond, guesses.end());
+  }
+  stats_.draft_ns += sampler_clock_ns() - start;
+}
+
 /// Every decoding sample gets its row, prefills share what is left of the step, oldest first.
 void BatchingSampler::plan() {
   logits_batch_.clear();
   score_batch_.clear();
   int64_t decoding = 0;
   for (const SamplePtr& sample : scheduler_->running())
-    decoding += sample->num_missing() == 1 ? 1 : 0;
+    decoding += sample->num_missing() == 1 ? 1 + std::ssize(sample->draft) : 0;
   int64_t room = options_.max_rows - decoding;
   int64_t score_room = options_.max_rows;
   const std::vector<SamplePtr>& running = scheduler_->running();
@@ -25,6 +67,7 @@ void BatchingSampler::plan() {
       rows = std::min(rows, room);
     }
     if (rows == 0 || (!scores && sample.params().max_tokens == 0)) continue;
+    rows += std::ssize(sample.draft);
     if (!scheduler_->ensure_pages(i, sample.num_cached + rows)) break;
     if (scores) {
       score_room -= rows;
@@ -48,8 +91,11 @@ void BatchingSampler::add_rows(StepBatch& batch, SampleState& sample, int64_t ro
     for (int32_t row = batch.segments.back().row_begin; row < batch.num_rows; ++row) {
       batch.picked.push_back(row);
     }
-  } else if (rows == sample.num_missing()) {
-    batch.picked.push_back(batch.num_rows - 1);
+  } else if (rows == sample.num_missing() + std::ssize(sample.draft)) {
+    const auto checked = static_cast<int32_t>(sample.draft.size());
+    for (int32_t row = batch.num_rows - 1 - checked; row < batch.num_rows; ++row) {
+      batch.picked.push_back(row);
+    }
     batch.pickers.push_back(&sample);
   }
 }
@@ -92,14 +138,15 @@ void BatchingSampler::run_logits() {
   if (logits_batch_.samples.empty()) return;
   run(*logits_, logits_batch_, fill_tokens(logits_batch_, logits_->tokens()));
   take_rows(logits_batch_);
-  for (size_t i = 0; i < logits_batch_.pickers.size(); ++i) {
-    SampleState& sample = *logits_batch_.pickers[i];
-    const float* logits = logits_->result() + static_cast<int64_t>(i) * model_.config.vocabulary;
-    jobs_.push_back({&sample, logits, {}});
-    if (sample.request->waiting.empty()) continue;
-    for (SampleState* sibling : scheduler_->fork_waiting(sample)) {
-      jobs_.push_back({sibling, logits, {}});
+  const float* logits = logits_->result();
+  for (SampleState* sample : logits_batch_.pickers) {
+    jobs_.push_back({sample, logits, {}});
+    if (!sample->request->waiting.empty()) {
+      for (SampleState* sibling : scheduler_->fork_waiting(*sample)) {
+        jobs_.push_back({sibling, logits, {}});
+      }
     }
+    logits += (1 + std::ssize(sample->draft)) * model_.config.vocabulary;
   }
 }
 
@@ -116,7 +163,8 @@ void BatchingSampler::run(Forward& forward, StepBatch& batch, const RowTable& ta
 
 void BatchingSampler::take_rows(const StepBatch& batch) {
   for (SampleState* sample : batch.samples) {
-    sample->num_cached += sample->num_planned;
+    // Positions of guesses count when the guesses are accepted.
+    sample->num_cached += sample->num_planned - std::ssize(sample->draft);
     scheduler_->publish(*sample);
   }
 }

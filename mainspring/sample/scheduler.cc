@@ -131,6 +131,7 @@ void Scheduler::release(SampleState& sample) {
   sample.pages.clear();
   sample.num_cached = 0;
   sample.num_published = 0;
+  if (options_.on_release) options_.on_release(sample);
 }
 
 void Scheduler::remove_finished() {

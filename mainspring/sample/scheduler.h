@@ -26,6 +26,8 @@ class Scheduler {
     bool share_prefixes = true;
     /// Names the weights that a request's cache depends on (KvPool::root).
     std::function<uint64_t(const SampleRequest&)> weights_key;
+    /// Told of samples that give up their pages; may be empty.
+    std::function<void(SampleState&)> on_release;
   };
   struct Stats {
     int64_t shared_tokens = 0;  // positions taken from the cache
