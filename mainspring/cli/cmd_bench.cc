@@ -1,5 +1,6 @@
 #include "mainspring/cli/cmd_bench.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -56,6 +57,12 @@ struct Figure {
   double accepted = -1;            // share of guesses that were right; -1: no speculation
 };
 
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 Status submit_all(Sampler& sampler, std::vector<SampleRequest> requests) {
   for (SampleRequest& request : requests) {
     MS_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t id, sampler.submit(std::move(request)));
@@ -111,12 +118,18 @@ Result<Figure> measure(const BenchSampleFlags& flags, ModelSession& session,
                       time_prefill(*sampler, make_requests(flags, vocabulary, sequences, 2)));
   Figure figure;
   figure.sequences = sequences;
-  MS_ASSIGN_OR_RETURN(const double prefill,
-                      time_prefill(*sampler, make_requests(flags, vocabulary, sequences, 1)));
-  figure.prefill_tokens_per_s = static_cast<double>(sequences * flags.prompt_tokens) / prefill;
-  MS_ASSIGN_OR_RETURN(
-      figure.decode_tokens_per_s,
-      decode_rate(*sampler, make_requests(flags, vocabulary, sequences, flags.new_tokens)));
+  std::vector<double> prefills;
+  std::vector<double> rates;
+  for (int64_t round = 0; round < flags.rounds; ++round) {
+    MS_ASSIGN_OR_RETURN(prefills.emplace_back(),
+                        time_prefill(*sampler, make_requests(flags, vocabulary, sequences, 1)));
+    MS_ASSIGN_OR_RETURN(
+        rates.emplace_back(),
+        decode_rate(*sampler, make_requests(flags, vocabulary, sequences, flags.new_tokens)));
+  }
+  figure.prefill_tokens_per_s =
+      static_cast<double>(sequences * flags.prompt_tokens) / median_of(prefills);
+  figure.decode_tokens_per_s = median_of(rates);
   const SamplerStats& stats = sampler->stats();
   if (stats.drafted_tokens > 0) {
     figure.accepted =
@@ -146,6 +159,7 @@ void print_json(const BenchSampleFlags& flags, ModelSession& session,
   json["threads"] = session.executor().num_threads();
   json["prompt_tokens"] = flags.prompt_tokens;
   json["new_tokens"] = flags.new_tokens;
+  json["rounds"] = flags.rounds;
   json["speculate"] = flags.speculation.max_draft;
   json["figures"] = Json::array();
   for (const Figure& figure : figures) {
@@ -198,6 +212,7 @@ void add_bench(CommandRegistry& registry) {
   flags.text("sequences", &state->sequences, "how many run at once, with commas");
   flags.integer("prompt-tokens", &state->prompt_tokens, 1, "of each sequence");
   flags.integer("new-tokens", &state->new_tokens, 2, "to sample after each prompt");
+  flags.integer("rounds", &state->rounds, 1, "measurements, of which the median is printed");
   state->speculation.declare(flags);
   flags.toggle("json", &state->json, "one JSON object instead of a table");
 }

@@ -15,6 +15,7 @@ struct BenchSampleFlags {
   std::string sequences = "1,16,64";  // run at once, one measurement each
   int64_t prompt_tokens = 256;
   int64_t new_tokens = 64;
+  int64_t rounds = 3;  // the median counts
   SpeculationFlags speculation;
   bool json = false;
 };

@@ -2,6 +2,7 @@
 #include "mainspring/cli/cmd_bench.h"
 #include "mainspring/cli/cmd_chat.h"
 #include "mainspring/cli/cmd_doctor.h"
+#include "mainspring/cli/cmd_eval.h"
 #include "mainspring/cli/cmd_export.h"
 #include "mainspring/cli/cmd_inspect.h"
 #include "mainspring/cli/cmd_logprobs.h"
@@ -13,6 +14,6 @@
 int main(int argc, char** argv) {
   using namespace mainspring::cli;
   return run_program(argc, argv,
-                     {add_train, add_sample, add_chat, add_logprobs, add_inspect,
+                     {add_train, add_sample, add_chat, add_logprobs, add_eval, add_inspect,
                       add_export, add_doctor, add_verify, add_bench});
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "mainspring/base/nearest.h"
+#include "mainspring/cli/field_names.h"
 
 namespace mainspring::cli {
 namespace {
@@ -68,14 +68,8 @@ Status check_field_names(const JsonObject& row) {
       if (foreign.ours.empty()) return row.error(key, "is not supported");
       return row.error(key, "no such field, it is called \"" + std::string(foreign.ours) + "\"");
     }
-    const std::string nearest = nearest_name(key, known_fields());
-    const size_t distance = edit_distance(key, nearest);
-    const size_t allowed = nearest.size() < 4 ? 0 : nearest.size() < 7 ? 1 : 2;
-    if (distance > 0 && distance <= allowed) {
-      return row.error(key, "no such field, did you mean \"" + nearest + "\"?");
-    }
   }
-  return {};
+  return check_near_names(row, known_fields());
 }
 
 Result<std::vector<int32_t>> read_tokens(const JsonObject& row, std::string_view key) {
