@@ -64,9 +64,8 @@ class EngineImpl final : public Engine {
           rows_from_memory(config, options_.compute, executor.available_bytes());
     }
     rope_table_ =
-        executor.allocate(DType::kF32, {options_.max_sequence_tokens, config.head_width / 2, 2});
-    const std::vector<float> table = make_rope_table(
-        config.rope_theta, config.rope_scaling, config.head_width, options_.max_sequence_tokens);
+        executor.allocate(DType::kF32, rope_table_shape(config, options_.max_sequence_tokens));
+    const std::vector<float> table = make_rope_table(config, options_.max_sequence_tokens);
     std::memcpy(rope_table_->data(), table.data(), table.size() * sizeof(float));
     programs_ = std::make_unique<Programs>(
         *model_, executor_, base_, rope_table_,
@@ -403,7 +402,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const LoadedModel
   }
   const int64_t positions =
       options.max_sequence_tokens > 0 ? options.max_sequence_tokens : model->config.context_length;
-  MS_RETURN_IF_ERROR(check_rope_table_size(model->config.head_width, positions));
+  MS_RETURN_IF_ERROR(check_rope_table_size(model->config, positions));
   return std::unique_ptr<Engine>(std::make_unique<EngineImpl>(std::move(model), executor, options));
 }
 

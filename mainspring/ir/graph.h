@@ -107,7 +107,8 @@ struct NormAttrs {
   friend bool operator==(const NormAttrs&, const NormAttrs&) = default;
 };
 
-/// kRope: inputs x (rows, heads*c), table (max_position, c/2, 2) f32.
+/// kRope: inputs x (rows, heads*c), table (max_position, n, 2) f32; the first 2n <= c elements of a
+/// head turn.
 struct RopeAttrs {
   int64_t heads = 0;
   int64_t head_width = 0;

@@ -101,9 +101,9 @@ Result<Types> infer_rope(DType compute, const Attrs& attrs, const Types& in) {
                             "x (rows, " + std::to_string(a.heads * a.head_width) + ")",
                             got(in, 0)));
   const Shape& t = in[1].shape;
-  MS_RETURN_IF_ERROR(expect(in[1].dtype == DType::kF32 && t.rank() == 3 &&
-                                t.dims[1] == a.head_width / 2 && t.dims[2] == 2,
-                            "a table f32(positions, c/2, 2)", got(in, 1)));
+  MS_RETURN_IF_ERROR(expect(in[1].dtype == DType::kF32 && t.rank() == 3 && t.dims[1] > 0 &&
+                                t.dims[1] <= a.head_width / 2 && t.dims[2] == 2,
+                            "a table f32(positions, at most c/2, 2)", got(in, 1)));
   return Types{in[0]};
 }
 
@@ -368,12 +368,15 @@ double flops_lora_up_grad(const Attrs& attrs, const Types& in, const Types&, Row
          static_cast<double>(in[0].shape.num_elements(counts) * std::get<LoraAttrs>(attrs).rank);
 }
 
-// Causal: half of the square, counted for one sequence of all rows (an upper bound for packed
-// rows).
+// Causal: half of the square, or a band of it, counted for one sequence of all rows (an upper bound
+// for packed rows).
 double flops_attention(const Attrs& attrs, const Types&, const Types&, RowCounts counts) {
   const auto& a = std::get<AttentionAttrs>(attrs);
-  const double pairs =
-      0.5 * static_cast<double>(counts.rows) * static_cast<double>(counts.rows + 1);
+  const auto triangle = [](int64_t n) {
+    return 0.5 * static_cast<double>(n) * static_cast<double>(n + 1);
+  };
+  const int64_t hidden = a.window > 0 && a.window < counts.rows ? counts.rows - a.window : 0;
+  const double pairs = triangle(counts.rows) - triangle(hidden);
   return 4 * pairs * static_cast<double>(a.query_heads * a.head_width);
 }
 

@@ -40,7 +40,8 @@ Result<Adapter> make_adapter(const ModelConfig& config, const TensorSet& tensors
 /// do not fit `config` or a rank_pattern that disagrees with them.
 Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config);
 
-/// Writes a folder that `peft` loads, atomically. `base_model` is what adapter_config.json says of
+/// Writes a folder that `peft` loads, atomically; linears that the family's files fuse get one pair
+/// (adapter_layout.h). `base_model` is what adapter_config.json says of
 /// the base (a path or a name); empty: the adapter's own. Errors: already exists; the system's.
 Status export_peft(const Adapter& adapter, const ModelConfig& config, std::string_view base_model,
                    const std::string& folder);

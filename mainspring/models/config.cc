@@ -46,14 +46,31 @@ Status check_rope(const ModelConfig& config) {
   }
   if (scaling.kind == RopeScaling::Kind::kFactors) {
     MS_RETURN_IF_ERROR(check_range("rope factors", static_cast<int64_t>(scaling.factors.size()),
-                                   config.head_width / 2, config.head_width / 2));
+                                   rotary_width(config) / 2, rotary_width(config) / 2));
     for (const float factor : scaling.factors)
       MS_RETURN_IF_ERROR(check_positive("rope factor", factor));
   }
   return Status();
 }
 
+Status check_window(const ModelConfig& config) {
+  MS_RETURN_IF_ERROR(check_range("sliding window", config.window, 0, kMaxWidth * 64));
+  if (config.windowed_layers.empty()) return Status();
+  const auto given = static_cast<int64_t>(config.windowed_layers.size());
+  return check_range("layers with a kind of attention", given, config.layers, config.layers);
+}
+
 }  // namespace
+
+int64_t rotary_width(const ModelConfig& config) {
+  return config.rotary_width == 0 ? config.head_width : config.rotary_width;
+}
+
+int64_t layer_window(const ModelConfig& config, int64_t layer) {
+  const bool is_windowed =
+      config.windowed_layers.empty() || config.windowed_layers[static_cast<size_t>(layer)];
+  return is_windowed ? config.window : 0;
+}
 
 Status validate_config(const ModelConfig& config) {
   MS_RETURN_IF_ERROR(check_range("hidden size", config.d, 1, kMaxWidth));
@@ -74,6 +91,12 @@ Status validate_config(const ModelConfig& config) {
     return invalid_argument("head width: expected an even number, got " +
                             std::to_string(config.head_width));
   }
+  if (config.rotary_width % 2 != 0) {
+    return invalid_argument("rotary width: expected an even number, got " +
+                            std::to_string(config.rotary_width));
+  }
+  MS_RETURN_IF_ERROR(check_range("rotary width", config.rotary_width, 0, config.head_width));
+  MS_RETURN_IF_ERROR(check_window(config));
   MS_RETURN_IF_ERROR(check_positive("rms norm eps", config.rms_eps));
   MS_RETURN_IF_ERROR(check_rope(config));
   return check_tokens(config);

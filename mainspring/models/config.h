@@ -1,6 +1,6 @@
 // ModelConfig: everything about a decoder that changes its results, whatever file it came from.
 //
-// The one idea: config.json of three Hugging Face families and GGUF metadata become one flat
+// The one idea: config.json of the Hugging Face families and GGUF metadata become one flat
 // struct; a source field that would change results and has no place here is refused while loading,
 // never ignored. Not for how to compute: that is models/decoder.h. Design note: docs/design.md,
 // section 2 (models/).
@@ -36,31 +36,40 @@ struct RopeScaling {
   friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
-/// A dense decoder of the Llama, Qwen2 or Qwen3 family. Axis letters: docs/glossary.md.
+/// A dense decoder of one of the families. Axis letters: docs/glossary.md.
 struct ModelConfig {
-  std::string family;  // "llama", "qwen2", "qwen3"
+  std::string family;  // "llama", "mistral", "phi3", "qwen2", "qwen3"
   int64_t d = 0;       // hidden size
   int64_t layers = 0;
-  int64_t query_heads = 0;  // h
-  int64_t kv_heads = 0;     // divides query_heads
-  int64_t head_width = 0;   // c, set apart from d / h
+  int64_t query_heads = 0;   // h
+  int64_t kv_heads = 0;      // divides query_heads
+  int64_t head_width = 0;    // c, set apart from d / h
+  int64_t rotary_width = 0;  // leading elements of a head that rope turns; 0: all of them
   int64_t ffn = 0;
   int64_t vocabulary = 0;      // rows of the embedding
   int64_t context_length = 0;  // positions the model was made for
   float rms_eps = 1e-6f;
   float rope_theta = 10000.0f;
   RopeScaling rope_scaling;
-  bool tied_embeddings = false;     // the head is the embedding matrix
-  bool attention_bias = false;      // biases on q, k, v
-  bool output_bias = false;         // bias on o_proj
-  bool mlp_bias = false;            // biases on gate, up, down
-  bool qk_norm = false;             // rms_norm over each head of q and k, before rope
-  std::vector<int32_t> eos_tokens;  // any of them ends a reply
-  int32_t bos_token = -1;           // -1: none
-  int32_t pad_token = -1;           // -1: none
+  int64_t window = 0;  // keys that a windowed layer's query sees, itself included; 0: no window
+  std::vector<bool> windowed_layers;  // (layers); empty: a window, if any, is on every layer
+  bool tied_embeddings = false;       // the head is the embedding matrix
+  bool attention_bias = false;        // biases on q, k, v
+  bool output_bias = false;           // bias on o_proj
+  bool mlp_bias = false;              // biases on gate, up, down
+  bool qk_norm = false;               // rms_norm over each head of q and k, before rope
+  std::vector<int32_t> eos_tokens;    // any of them ends a reply
+  int32_t bos_token = -1;             // -1: none
+  int32_t pad_token = -1;             // -1: none
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
+
+/// Elements of a head that rope turns.
+int64_t rotary_width(const ModelConfig& config);
+
+/// The window of one layer; 0: every earlier key is seen.
+int64_t layer_window(const ModelConfig& config, int64_t layer);
 
 /// One tensor that a model of a given config has.
 struct ParameterSpec {

@@ -32,7 +32,7 @@ Tensor attention_block(const nn::Params& params, const ModelConfig& config, cons
       .kv_heads = config.kv_heads,
       .head_width = config.head_width,
       .scale = static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(config.head_width))),
-      .window = 0,
+      .window = layer_window(config, layer),
       .layer = layer};
   const Tensor mixed = attention(rope(qkv[0], table, config.query_heads),
                                  rope(qkv[1], table, config.kv_heads), qkv[2], attrs);
@@ -70,7 +70,7 @@ Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64
   Tracer& tracer = params.tracer();
   const Tensor tokens = tracer.input(kTokensInput, {DType::kI32, {{kRows}}});
   const Tensor table =
-      tracer.param(kRopeTableParam, {DType::kF32, {{rope_positions, config.head_width / 2, 2}}});
+      tracer.param(kRopeTableParam, {DType::kF32, {{rope_positions, rotary_width(config) / 2, 2}}});
   Tensor h =
       embedding(tokens, params.get("model.embed_tokens.weight", {config.vocabulary, config.d}));
   for (int64_t layer = 0; layer < config.layers; ++layer) {

@@ -1,4 +1,4 @@
-// The dense decoder: Llama, Qwen2 and Qwen3 as one function over a config. Says nothing of devices.
+// The dense decoder: every family as one function over a config. Says nothing of devices.
 #pragma once
 
 #include "mainspring/models/config.h"
@@ -10,7 +10,7 @@ namespace mainspring {
 /// Names of the sources a traced decoder binds beside the model's parameters.
 inline constexpr const char* kTokensInput = "tokens";         // i32(rows)
 inline constexpr const char* kTargetsInput = "targets";       // i32(picked)
-inline constexpr const char* kRopeTableParam = "rope.table";  // f32(positions, c/2, 2)
+inline constexpr const char* kRopeTableParam = "rope.table";  // f32(positions, rotary / 2, 2)
 
 /// Tokens to the last norm's output at the picked rows. Each layer is one recomputation region.
 /// Shapes: result (picked, d). `rope_positions` is the length of the bound rope table.

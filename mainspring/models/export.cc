@@ -9,6 +9,7 @@
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/safetensors.h"
 #include "mainspring/models/export_weights.h"
+#include "mainspring/models/file_layout.h"
 #include "mainspring/models/hf_config.h"
 #include "mainspring/text/tokenizer.h"
 #include "mainspring/weights/dequantise.h"
@@ -19,19 +20,32 @@ namespace {
 std::string_view safetensors_dtype(DType dtype) { return dtype == DType::kF32 ? "F32" : "BF16"; }
 std::string_view torch_dtype(DType dtype) { return dtype == DType::kF32 ? "float32" : "bfloat16"; }
 
-using Shard = std::vector<const StoredTensor*>;
+using Shard = std::vector<FileTensor>;
+
+int64_t file_bytes(const FileTensor& file, DType dtype) {
+  int64_t bytes = 0;
+  for (const ParameterSpec& part : file.parts) {
+    int64_t elements = 1;
+    for (const int64_t dim : part.shape) elements *= dim;
+    bytes += dtype_bytes(dtype, elements);
+  }
+  return bytes;
+}
 
 /// In name order, a new shard whenever the next tensor would not fit.
-std::vector<Shard> cut_shards(const TensorSet& tensors, const ExportOptions& options) {
+std::vector<Shard> cut_shards(const ModelConfig& config, const ExportOptions& options) {
+  std::vector<FileTensor> files = file_tensors(config);
+  std::sort(files.begin(), files.end(),
+            [](const FileTensor& a, const FileTensor& b) { return a.name < b.name; });
   std::vector<Shard> shards(1);
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const int64_t size = dtype_bytes(options.dtype, tensor.num_elements());
+  for (FileTensor& file : files) {
+    const int64_t size = file_bytes(file, options.dtype);
     if (bytes > 0 && bytes + size > options.max_shard_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
-    shards.back().push_back(&tensor);
+    shards.back().push_back(std::move(file));
     bytes += size;
   }
   return shards;
@@ -44,34 +58,38 @@ std::string shard_name(size_t index, size_t count) {
   return name;
 }
 
-Status write_shard(const Shard& shard, const std::string& path, const ExportOptions& options) {
+Status write_shard(const LoadedModel& model, const Shard& shard, const std::string& path,
+                   const ExportOptions& options) {
   std::vector<SafetensorsSpec> specs;
-  for (const StoredTensor* tensor : shard) {
-    specs.push_back({.name = tensor->name,
+  for (const FileTensor& file : shard) {
+    specs.push_back({.name = file.name,
                      .dtype = std::string(safetensors_dtype(options.dtype)),
-                     .shape = tensor->shape});
+                     .shape = file.shape});
   }
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                       SafetensorsWriter::create(path, specs, {{"format", "pt"}}));
-  for (const StoredTensor* tensor : shard) {
-    const StoredTensor out =
-        to_dtype(exported_tensor(*tensor, options.weights, options.adapter), options.dtype);
-    MS_RETURN_IF_ERROR(writer->append(out.data, out.size_bytes));
+  for (const FileTensor& file : shard) {
+    for (const ParameterSpec& part : file.parts) {
+      const StoredTensor& own = model.weights.at(part.name);
+      const StoredTensor out =
+          to_dtype(exported_tensor(own, options.weights, options.adapter), options.dtype);
+      MS_RETURN_IF_ERROR(writer->append(out.data, out.size_bytes));
+    }
   }
   return writer->finish();
 }
 
 Status write_weights(const LoadedModel& model, const std::string& folder,
                      const ExportOptions& options) {
-  const std::vector<Shard> shards = cut_shards(model.weights, options);
+  const std::vector<Shard> shards = cut_shards(model.config, options);
   Json weight_map = Json::object();
   int64_t total = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = shard_name(i, shards.size());
-    MS_RETURN_IF_ERROR(write_shard(shards[i], join_path(folder, name), options));
-    for (const StoredTensor* tensor : shards[i]) {
-      weight_map.get_ref<Json::object_t&>().emplace_back(tensor->name, name);
-      total += dtype_bytes(options.dtype, tensor->num_elements());
+    MS_RETURN_IF_ERROR(write_shard(model, shards[i], join_path(folder, name), options));
+    for (const FileTensor& file : shards[i]) {
+      weight_map.get_ref<Json::object_t&>().emplace_back(file.name, name);
+      total += file_bytes(file, options.dtype);
     }
   }
   if (shards.size() == 1) return Status();

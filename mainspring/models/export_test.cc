@@ -115,15 +115,32 @@ TEST_F(Export, RefusesAFolderThatExists) {
 }
 
 TEST_F(Export, OfAGgufFileIsTheSameModel) {
-  const ModelConfig config = tiny_config("qwen3");
-  GgufBuilder builder = gguf_metadata(config);
-  add_gguf_tensors(config, tiny_weights(config), builder);
-  const auto model = load_model(dir_.write("m.gguf", builder.build())).value();
+  for (const std::string family : {"qwen3", "mistral", "phi3"}) {
+    const ModelConfig config = tiny_config(family);
+    GgufBuilder builder = gguf_metadata(config);
+    add_gguf_tensors(config, tiny_weights(config), builder);
+    const auto model = load_model(dir_.write(family + ".gguf", builder.build())).value();
+    ASSERT_TRUE(export_hf_folder(*model, dir_.file(family), {.dtype = DType::kF32}).ok());
+    const auto back = load_model(dir_.file(family)).value();
+    EXPECT_EQ(back->config, config) << family;
+    for (const auto& [name, tensor] : model->weights)
+      EXPECT_EQ(read_f32(back->weights.at(name)), read_f32(tensor)) << family << " " << name;
+  }
+}
+
+TEST_F(Export, FusesAgainWhatTheFamilysFilesFuse) {
+  const auto model = model_of(tiny_config("phi3"));
   ASSERT_TRUE(export_hf_folder(*model, dir_.file("out"), {.dtype = DType::kF32}).ok());
-  const auto back = load_model(dir_.file("out")).value();
-  EXPECT_EQ(back->config, config);
-  for (const auto& [name, tensor] : model->weights)
-    EXPECT_EQ(read_f32(back->weights.at(name)), read_f32(tensor));
+  const Safetensors before = open_safetensors(dir_.file("hf/model.safetensors")).value();
+  const Safetensors after = open_safetensors(dir_.file("out/model.safetensors")).value();
+  ASSERT_EQ(after.tensors.size(), before.tensors.size());
+  for (const auto& [name, tensor] : before.tensors) {
+    ASSERT_TRUE(after.tensors.contains(name)) << name;
+    const SafetensorsEntry& own = after.tensors.at(name);
+    EXPECT_EQ(own.shape, tensor.shape) << name;
+    ASSERT_EQ(own.size_bytes, tensor.size_bytes) << name;
+    EXPECT_EQ(std::memcmp(own.data, tensor.data, static_cast<size_t>(own.size_bytes)), 0) << name;
+  }
 }
 
 TEST_F(Export, RefusesAConfigThatCannotBeSaid) {

@@ -15,7 +15,8 @@ struct Family {
   std::string_view name;
   bool qk_norm;
 };
-constexpr Family kFamilies[] = {{"llama", false}, {"qwen2", false}, {"qwen3", true}};
+constexpr Family kFamilies[] = {
+    {"llama", false}, {"phi3", false}, {"qwen2", false}, {"qwen3", true}};
 
 Result<const Family*> find_family(const GgufFile& file) {
   MS_ASSIGN_OR_RETURN(const std::string name, file.get_string("general.architecture"));
@@ -25,7 +26,7 @@ Result<const Family*> find_family(const GgufFile& file) {
     known.emplace_back(family.name);
   }
   return unimplemented(file.path() + ": general.architecture '" + name +
-                       "' is not supported; supported are llama, qwen2, qwen3 (nearest: " +
+                       "' is not supported; supported are llama, phi3, qwen2, qwen3 (nearest: " +
                        nearest_name(name, known) + ")");
 }
 
@@ -87,8 +88,7 @@ Status refuse_unknown_keys(const GgufFile& file, const std::string& prefix) {
 }
 
 Status refuse_unhandled_values(const GgufFile& file, const Reader& reader) {
-  for (const std::string_view name :
-       {"expert_count", "expert_used_count", "attention.sliding_window"}) {
+  for (const std::string_view name : {"expert_count", "expert_used_count"}) {
     MS_ASSIGN_OR_RETURN(const int64_t value, reader.get_int_or(name, 0));
     if (value != 0) return reader.refuse(name, std::to_string(value) + " is not supported, only 0");
   }
@@ -139,15 +139,30 @@ Status read_sizes(const GgufFile& file, const Reader& reader, ModelConfig& confi
   MS_ASSIGN_OR_RETURN(const int64_t rotary,
                       reader.get_int_or("rope.dimension_count", config.head_width));
   if (rotary != config.head_width) {
-    return reader.refuse("rope.dimension_count", std::to_string(rotary) +
-                                                     " is not supported, only the head width " +
-                                                     std::to_string(config.head_width));
+    if (config.family != "phi3") {
+      return reader.refuse("rope.dimension_count", std::to_string(rotary) +
+                                                       " is not supported, only the head width " +
+                                                       std::to_string(config.head_width));
+    }
+    config.rotary_width = rotary;
   }
   const auto embedding = file.tensors().find("token_embd.weight");
   if (embedding == file.tensors().end() || embedding->second.dims.size() != 2) {
     return invalid_argument(file.path() + ": tensor 'token_embd.weight' is missing or no matrix");
   }
   config.vocabulary = embedding->second.dims[1];
+  return Status();
+}
+
+/// The llama architecture with a window is Mistral; converters write 0 where there is none.
+Status read_window(const Reader& reader, ModelConfig& config) {
+  constexpr std::string_view kKey = "attention.sliding_window";
+  MS_ASSIGN_OR_RETURN(const int64_t window, reader.get_int_or(kKey, 0));
+  if (window == 0) return Status();
+  if (config.family != "llama" && config.family != "phi3")
+    return reader.refuse(kKey, std::to_string(window) + " is not supported, only 0");
+  if (config.family == "llama") config.family = "mistral";
+  config.window = window;
   return Status();
 }
 
@@ -173,15 +188,24 @@ bool is_llama3(const std::vector<float>& factors, const ModelConfig& config) {
   for (size_t i = 0; i < factors.size(); ++i) {
     const double frequency =
         exact_pow(static_cast<double>(config.rope_theta),
-                  -2.0 * static_cast<double>(i) / static_cast<double>(config.head_width));
+                  -2.0 * static_cast<double>(i) / static_cast<double>(rotary_width(config)));
     const double expected = llama3_factor(frequency, factor, kOriginalContext);
     if (!(std::fabs(static_cast<double>(factors[i]) - expected) <= 1e-5 * expected)) return false;
   }
   return true;
 }
 
+Status refuse_longrope(const GgufFile& file) {
+  for (const std::string_view name : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
+    if (!file.tensors().contains(std::string(name))) continue;
+    return unimplemented(file.path() + ": tensor '" + std::string(name) +
+                         "': longrope scaling is not supported");
+  }
+  return Status();
+}
+
 Status read_rope_factors(const GgufFile& file, const GgufTensor& tensor, ModelConfig& config) {
-  const int64_t pairs = config.head_width / 2;
+  const int64_t pairs = rotary_width(config) / 2;
   if (tensor.type != kGgmlF32 || tensor.dims != std::vector<int64_t>{pairs}) {
     return invalid_argument(file.path() + ": tensor 'rope_freqs.weight': expected F32 of " +
                             std::to_string(pairs) + " values");
@@ -223,6 +247,7 @@ Status read_rope(const GgufFile& file, const Reader& reader, ModelConfig& config
     MS_RETURN_IF_ERROR(reader.read_float("rope.scale_linear", scaling.factor));
     if (scaling.factor != 1.0f) scaling.kind = RopeScaling::Kind::kLinear;
   }
+  MS_RETURN_IF_ERROR(refuse_longrope(file));
   const auto factors = file.tensors().find("rope_freqs.weight");
   if (factors == file.tensors().end()) return Status();
   return read_rope_factors(file, factors->second, config);
@@ -268,6 +293,7 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file) {
   config.family = family->name;
   config.qk_norm = family->qk_norm;
   MS_RETURN_IF_ERROR(read_sizes(file, reader, config));
+  MS_RETURN_IF_ERROR(read_window(reader, config));
   MS_RETURN_IF_ERROR(reader.read_float("attention.layer_norm_rms_epsilon", config.rms_eps));
   config.attention_bias = file.tensors().contains("blk.0.attn_q.bias");
   config.output_bias = file.tensors().contains("blk.0.attn_output.bias");
@@ -281,7 +307,7 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file) {
 }
 
 bool has_permuted_rows(const ModelConfig& config, std::string_view hf_name) {
-  if (config.family != "llama") return false;
+  if (config.family != "llama" && config.family != "mistral") return false;
   for (const std::string_view ending :
        {".q_proj.weight", ".k_proj.weight", ".q_proj.bias", ".k_proj.bias"}) {
     if (hf_name.ends_with(ending)) return true;

@@ -1,34 +1,19 @@
 #include "mainspring/models/hf_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "mainspring/base/nearest.h"
 #include "mainspring/io/json.h"
+#include "mainspring/models/hf_family.h"
 
 namespace mainspring {
 namespace {
 
-/// What sets the three classes apart (modeling_llama.py, modeling_qwen2.py, modeling_qwen3.py of
-/// transformers).
-struct Family {
-  std::string_view name;  // also model_type
-  std::string_view architecture;
-  bool qkv_bias_always;     // Qwen2: no field says so
-  bool has_attention_bias;  // reads attention_bias (for q, k, v and o alike)
-  bool has_mlp_bias;        // reads mlp_bias
-  bool qk_norm;
-  int64_t default_head_width;  // 0: d / h
-};
-constexpr Family kFamilies[] = {
-    {"llama", "LlamaForCausalLM", false, true, true, false, 0},
-    {"qwen2", "Qwen2ForCausalLM", true, false, false, false, 0},
-    {"qwen3", "Qwen3ForCausalLM", false, true, false, true, 128},
-};
-
 std::vector<std::string> architectures() {
   std::vector<std::string> names;
-  for (const Family& family : kFamilies) names.emplace_back(family.architecture);
+  for (const HfFamily& family : hf_families()) names.emplace_back(family.architecture);
   return names;
 }
 
@@ -40,12 +25,12 @@ Status unknown_architecture(const JsonObject& json, std::string_view key, const 
                        " (nearest: " + nearest_name(got, architectures()) + ")");
 }
 
-Result<const Family*> find_family(const JsonObject& json) {
+Result<const HfFamily*> find_family(const JsonObject& json) {
   if (json.has("architectures")) {
     MS_ASSIGN_OR_RETURN(const std::vector<std::string> names, json.get_strings("architectures"));
     if (names.size() != 1)
       return json.error("architectures", "expected one name, got " + std::to_string(names.size()));
-    for (const Family& family : kFamilies) {
+    for (const HfFamily& family : hf_families()) {
       if (names[0] != family.architecture) continue;
       MS_ASSIGN_OR_RETURN(const std::string type,
                           json.get_string_or("model_type", std::string(family.name)));
@@ -56,7 +41,7 @@ Result<const Family*> find_family(const JsonObject& json) {
     return unknown_architecture(json, "architectures", names[0]);
   }
   MS_ASSIGN_OR_RETURN(const std::string type, json.get_string("model_type"));
-  for (const Family& family : kFamilies) {
+  for (const HfFamily& family : hf_families()) {
     if (type == family.name) return &family;
   }
   return unknown_architecture(json, "model_type", type);
@@ -75,7 +60,6 @@ Status refuse_unhandled_fields(const JsonObject& json) {
   };
   const Neutral neutral[] = {
       {"attention_dropout", 0},
-      {"partial_rotary_factor", 1},
       {"rope_interleaved", false},
       {"quantization_config", {}},
       {"is_causal", true},
@@ -85,6 +69,9 @@ Status refuse_unhandled_fields(const JsonObject& json) {
       {"residual_dropout", 0},
       {"hidden_dropout", 0},
       {"embedding_dropout", 0},
+      {"resid_pdrop", 0},
+      {"embd_pdrop", 0},
+      {"attn_pdrop", 0},
       {"logits_scaling", 1},
       {"residual_multiplier", 1},
       {"embedding_multiplier", 1},
@@ -111,26 +98,83 @@ Status refuse_unhandled_fields(const JsonObject& json) {
   return Status();
 }
 
-/// Sliding windows are accepted only where they are switched off.
-Status refuse_sliding_window(const JsonObject& json, const Family& family, int64_t layers) {
-  if (json.has("layer_types")) {
-    MS_ASSIGN_OR_RETURN(const std::vector<std::string> types, json.get_strings("layer_types"));
-    for (const std::string& type : types) {
-      if (type != "full_attention") {
-        return refuse(json, "layer_types", "'" + type + "' is not supported, only full_attention");
-      }
-    }
-    return Status();
+/// layer_types of a class that does not read it may only say what the class does.
+Status refuse_other_attention(const JsonObject& json, std::string_view kind) {
+  if (!json.has("layer_types")) return Status();
+  MS_ASSIGN_OR_RETURN(const std::vector<std::string> types, json.get_strings("layer_types"));
+  for (const std::string& type : types) {
+    if (type == kind) continue;
+    return refuse(json, "layer_types",
+                  "'" + type + "' is not supported here, only " + std::string(kind));
   }
-  if (!json.has("sliding_window")) return Status();
-  // Only the Qwen classes have the switch; Llama's does not read sliding_window, so a value is a
-  // mistake.
-  MS_ASSIGN_OR_RETURN(const bool use,
-                      json.get_bool_or("use_sliding_window", family.name == "llama"));
-  MS_ASSIGN_OR_RETURN(const int64_t from_layer,
-                      json.get_int_or("max_window_layers", family.name == "llama" ? 0 : 28));
-  if (!use || from_layer >= layers) return Status();
-  return refuse(json, "sliding_window", "sliding-window attention is not supported");
+  return Status();
+}
+
+/// layer_types names every layer's kind of attention.
+Status read_layer_types(const JsonObject& json, ModelConfig& config) {
+  MS_ASSIGN_OR_RETURN(const std::vector<std::string> types, json.get_strings("layer_types"));
+  if (static_cast<int64_t>(types.size()) != config.layers) {
+    return json.error("layer_types", "expected " + std::to_string(config.layers) +
+                                         " entries, one per layer, got " +
+                                         std::to_string(types.size()));
+  }
+  for (const std::string& type : types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      return refuse(json, "layer_types",
+                    "'" + type + "' is not supported, only full_attention and sliding_attention");
+    }
+    config.windowed_layers.push_back(type == "sliding_attention");
+  }
+  return Status();
+}
+
+/// Windows on all layers or on none are one value of the config, however the file says so.
+void simplify_windows(ModelConfig& config) {
+  std::vector<bool>& windowed = config.windowed_layers;
+  if (windowed.empty()) return;
+  const auto count = std::count(windowed.begin(), windowed.end(), true);
+  if (count == 0) config.window = 0;
+  if (config.window == 0 || count == config.layers) windowed.clear();
+}
+
+Status read_window(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
+  const bool is_null = json.json().contains("sliding_window") && !json.has("sliding_window");
+  const int64_t absent = is_null ? 0 : family.default_window;
+  switch (family.window) {
+    case WindowRule::kNone:
+      if (json.has("sliding_window"))
+        return refuse(json, "sliding_window",
+                      std::string(family.architecture) + " does not read it, so it is a mistake");
+      return refuse_other_attention(json, "full_attention");
+    case WindowRule::kEveryLayer: {
+      MS_ASSIGN_OR_RETURN(config.window, json.get_int_or("sliding_window", absent));
+      MS_RETURN_IF_ERROR(
+          refuse_other_attention(json, config.window > 0 ? "sliding_attention" : "full_attention"));
+      break;
+    }
+    case WindowRule::kSwitched: {
+      MS_ASSIGN_OR_RETURN(const bool use, json.get_bool_or("use_sliding_window", false));
+      MS_ASSIGN_OR_RETURN(const int64_t window, json.get_int_or("sliding_window", absent));
+      MS_ASSIGN_OR_RETURN(const int64_t first, json.get_int_or("max_window_layers", 28));
+      if (json.has("layer_types")) {
+        MS_RETURN_IF_ERROR(read_layer_types(json, config));
+      } else {
+        for (int64_t layer = 0; layer < config.layers; ++layer)
+          config.windowed_layers.push_back(layer >= first);
+      }
+      config.window = use ? window : 0;
+      break;
+    }
+  }
+  if (json.has("sliding_window")) {
+    MS_ASSIGN_OR_RETURN(const int64_t stated, json.get_int("sliding_window"));
+    if (stated < 1) {
+      return json.error("sliding_window",
+                        "expected 1 or more, or null, got " + std::to_string(stated));
+    }
+  }
+  simplify_windows(config);
+  return Status();
 }
 
 Result<float> get_float(const JsonObject& json, std::string_view key) {
@@ -142,15 +186,31 @@ Result<float> get_float(const JsonObject& json, std::string_view key) {
   return static_cast<float>(value);
 }
 
+/// The part of a head that rope turns, as a fraction, beside the other fields or among the rope
+/// ones. Classes that do not read it must leave it at 1.
+Status read_partial_rotary(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
+  constexpr std::string_view kKey = "partial_rotary_factor";
+  if (!json.has(kKey)) return Status();
+  MS_ASSIGN_OR_RETURN(const double factor, json.get_number(kKey));
+  if (factor == 1.0) return Status();
+  if (!family.has_partial_rotary)
+    return refuse(json, kKey, json_text(*json.find(kKey)) + " is not supported, only 1");
+  if (!(factor > 0.0 && factor < 1.0))
+    return json.error(kKey, "expected more than 0 and at most 1");
+  config.rotary_width = static_cast<int64_t>(static_cast<double>(config.head_width) * factor);
+  if (config.rotary_width < 2 || config.rotary_width % 2 != 0) {
+    return refuse(json, kKey,
+                  "a rotary width of " + std::to_string(config.rotary_width) +
+                      " is not supported, only even ones");
+  }
+  return Status();
+}
+
 /// `rope` is rope_scaling or rope_parameters; transformers writes the type as rope_type, once as
 /// type.
 Status read_rope_scaling(const JsonObject& json, const JsonObject& rope, ModelConfig& config) {
   const std::string_view type_key = rope.has("rope_type") ? "rope_type" : "type";
   MS_ASSIGN_OR_RETURN(const std::string type, rope.get_string_or(type_key, "default"));
-  if (const Json* partial = rope.find("partial_rotary_factor");
-      partial != nullptr && *partial != 1) {
-    return refuse(rope, "partial_rotary_factor", json_text(*partial) + " is not supported, only 1");
-  }
   if (rope.has("rope_theta")) {
     MS_ASSIGN_OR_RETURN(config.rope_theta, get_float(rope, "rope_theta"));
   }
@@ -174,8 +234,9 @@ Status read_rope_scaling(const JsonObject& json, const JsonObject& rope, ModelCo
   return Status();
 }
 
-Status read_rope(const JsonObject& json, ModelConfig& config) {
+Status read_rope(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
   config.rope_theta = 10000.0f;
+  MS_RETURN_IF_ERROR(read_partial_rotary(json, family, config));
   if (json.has("rope_theta")) {
     MS_ASSIGN_OR_RETURN(config.rope_theta, get_float(json, "rope_theta"));
   }
@@ -187,6 +248,7 @@ Status read_rope(const JsonObject& json, ModelConfig& config) {
       if (rope.json().at(inner).is_object())
         return refuse(rope, inner, "rope per layer type is not supported");
     }
+    MS_RETURN_IF_ERROR(read_partial_rotary(rope, family, config));
     return read_rope_scaling(json, rope, config);
   }
   return Status();
@@ -226,12 +288,12 @@ Status read_eos(const JsonObject& json, std::vector<int32_t>& out) {
   return Status();
 }
 
-Status read_sizes(const JsonObject& json, const Family& family, ModelConfig& config) {
+Status read_sizes(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
   MS_ASSIGN_OR_RETURN(config.d, json.get_int("hidden_size"));
   MS_ASSIGN_OR_RETURN(config.layers, json.get_int("num_hidden_layers"));
   MS_ASSIGN_OR_RETURN(config.query_heads, json.get_int("num_attention_heads"));
-  // The classes' defaults differ: Llama takes the query heads, the Qwens 32.
-  const int64_t default_kv_heads = family.name == "llama" ? config.query_heads : 32;
+  const int64_t default_kv_heads =
+      family.default_kv_heads == 0 ? config.query_heads : family.default_kv_heads;
   MS_ASSIGN_OR_RETURN(config.kv_heads, json.get_int_or("num_key_value_heads", default_kv_heads));
   MS_ASSIGN_OR_RETURN(config.ffn, json.get_int("intermediate_size"));
   MS_ASSIGN_OR_RETURN(config.vocabulary, json.get_int("vocab_size"));
@@ -249,7 +311,15 @@ Status read_sizes(const JsonObject& json, const Family& family, ModelConfig& con
   return Status();
 }
 
-Status read_biases(const JsonObject& json, const Family& family, ModelConfig& config) {
+/// Bounds what is made per layer before the whole config is checked.
+Status check_layers(const JsonObject& json, int64_t layers) {
+  constexpr int64_t kMost = 4096;
+  if (layers >= 1 && layers <= kMost) return Status();
+  return json.error("num_hidden_layers",
+                    "expected 1 to " + std::to_string(kMost) + ", got " + std::to_string(layers));
+}
+
+Status read_biases(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
   config.qk_norm = family.qk_norm;
   config.attention_bias = family.qkv_bias_always;
   if (family.has_attention_bias) {
@@ -267,15 +337,16 @@ Status read_biases(const JsonObject& json, const Family& family, ModelConfig& co
 Result<ModelConfig> parse_hf_config(std::string_view text, std::string_view source) {
   MS_ASSIGN_OR_RETURN(const Json root, parse_json(text, source));
   MS_ASSIGN_OR_RETURN(const JsonObject json, JsonObject::from(root, source));
-  MS_ASSIGN_OR_RETURN(const Family* family, find_family(json));
+  MS_ASSIGN_OR_RETURN(const HfFamily* family, find_family(json));
   MS_RETURN_IF_ERROR(refuse_unhandled_fields(json));
   ModelConfig config;
   config.family = family->name;
   MS_RETURN_IF_ERROR(read_sizes(json, *family, config));
-  MS_RETURN_IF_ERROR(refuse_sliding_window(json, *family, config.layers));
-  MS_RETURN_IF_ERROR(read_rope(json, config));
+  MS_RETURN_IF_ERROR(check_layers(json, config.layers));
+  MS_RETURN_IF_ERROR(read_window(json, *family, config));
+  MS_RETURN_IF_ERROR(read_rope(json, *family, config));
   MS_RETURN_IF_ERROR(read_biases(json, *family, config));
-  config.rms_eps = 1e-6f;
+  config.rms_eps = family->default_rms_eps;
   if (json.has("rms_norm_eps")) {
     MS_ASSIGN_OR_RETURN(config.rms_eps, get_float(json, "rms_norm_eps"));
   }
@@ -286,86 +357,6 @@ Result<ModelConfig> parse_hf_config(std::string_view text, std::string_view sour
   const Status valid = validate_config(config);
   if (!valid.ok()) return valid.with_context(source);
   return config;
-}
-
-namespace {
-
-const Family* family_named(std::string_view name) {
-  for (const Family& family : kFamilies) {
-    if (family.name == name) return &family;
-  }
-  return nullptr;
-}
-
-/// An integer stays one, as the tools that read it print it.
-Json eos_json(const std::vector<int32_t>& tokens) {
-  if (tokens.empty()) return Json(nullptr);
-  if (tokens.size() == 1) return Json(tokens[0]);
-  return Json(tokens);
-}
-
-Json token_json(int32_t token) { return token < 0 ? Json(nullptr) : Json(token); }
-
-Result<Json> rope_scaling_json(const RopeScaling& scaling) {
-  switch (scaling.kind) {
-    case RopeScaling::Kind::kNone:
-      return Json(nullptr);
-    case RopeScaling::Kind::kLinear:
-      return Json{{"rope_type", "linear"}, {"factor", json_float(scaling.factor)}};
-    case RopeScaling::Kind::kLlama3:
-      return Json{{"rope_type", "llama3"},
-                  {"factor", json_float(scaling.factor)},
-                  {"low_freq_factor", json_float(scaling.low_freq_factor)},
-                  {"high_freq_factor", json_float(scaling.high_freq_factor)},
-                  {"original_max_position_embeddings", scaling.original_context}};
-    case RopeScaling::Kind::kFactors:
-      return unimplemented(
-          "config.json has no field for rope factors per pair (rope_freqs.weight)");
-  }
-  return internal_error("unknown rope scaling");
-}
-
-}  // namespace
-
-Result<Json> make_hf_config(const ModelConfig& config, std::string_view dtype) {
-  const Family* family = family_named(config.family);
-  if (family == nullptr) return invalid_argument("unknown model family '" + config.family + "'");
-  // A bias that the family's class has no field for cannot be said.
-  const bool says_attention =
-      family->has_attention_bias && config.attention_bias == config.output_bias;
-  const bool implied_attention =
-      config.attention_bias == family->qkv_bias_always && !config.output_bias;
-  if (!says_attention && !implied_attention) {
-    return unimplemented(std::string(family->architecture) +
-                         " has no field for these attention biases");
-  }
-  if (config.mlp_bias && !family->has_mlp_bias) {
-    return unimplemented(std::string(family->architecture) + " has no field for MLP biases");
-  }
-  Json json = {{"architectures", Json::array({family->architecture})},
-               {"model_type", family->name},
-               {"hidden_size", config.d},
-               {"intermediate_size", config.ffn},
-               {"num_hidden_layers", config.layers},
-               {"num_attention_heads", config.query_heads},
-               {"num_key_value_heads", config.kv_heads},
-               {"head_dim", config.head_width},
-               {"vocab_size", config.vocabulary},
-               {"max_position_embeddings", config.context_length},
-               {"hidden_act", "silu"},
-               {"rms_norm_eps", json_float(config.rms_eps)},
-               {"rope_theta", json_float(config.rope_theta)}};
-  MS_ASSIGN_OR_RETURN(json["rope_scaling"], rope_scaling_json(config.rope_scaling));
-  if (family->has_attention_bias) json["attention_bias"] = config.attention_bias;
-  if (family->has_mlp_bias) json["mlp_bias"] = config.mlp_bias;
-  json["attention_dropout"] = 0.0;
-  json["tie_word_embeddings"] = config.tied_embeddings;
-  json["bos_token_id"] = token_json(config.bos_token);
-  json["eos_token_id"] = eos_json(config.eos_tokens);
-  json["pad_token_id"] = token_json(config.pad_token);
-  json["torch_dtype"] = dtype;
-  json["use_cache"] = true;
-  return json;
 }
 
 namespace {
@@ -399,21 +390,6 @@ Result<GenerationConfig> parse_generation_config(std::string_view text, std::str
   MS_RETURN_IF_ERROR(read_optional_float(json, "min_p", out.min_p));
   MS_RETURN_IF_ERROR(read_optional_float(json, "repetition_penalty", out.repetition_penalty));
   return out;
-}
-
-Json make_generation_config(const ModelConfig& config, const GenerationConfig& generation) {
-  Json json = {{"bos_token_id", token_json(config.bos_token)},
-               {"eos_token_id", eos_json(generation.eos_tokens.empty() ? config.eos_tokens
-                                                                       : generation.eos_tokens)},
-               {"pad_token_id", token_json(config.pad_token)}};
-  if (generation.do_sample) json["do_sample"] = *generation.do_sample;
-  if (generation.temperature) json["temperature"] = json_float(*generation.temperature);
-  if (generation.top_k) json["top_k"] = *generation.top_k;
-  if (generation.top_p) json["top_p"] = json_float(*generation.top_p);
-  if (generation.min_p) json["min_p"] = json_float(*generation.min_p);
-  if (generation.repetition_penalty)
-    json["repetition_penalty"] = json_float(*generation.repetition_penalty);
-  return json;
 }
 
 }  // namespace mainspring

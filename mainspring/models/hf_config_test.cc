@@ -25,6 +25,13 @@ std::string qwen(const std::string& more = "", int version = 2) {
   return text;
 }
 
+std::string mistral(const std::string& more = "") {
+  std::string text = llama(", \"num_key_value_heads\": 1" + more);
+  text.replace(text.find("Llama"), 5, "Mistral");
+  text.replace(text.find("llama"), 5, "mistral");
+  return text;
+}
+
 Status error_of(const std::string& text) { return parse_hf_config(text, "config.json").status(); }
 
 TEST(HfConfig, FillsInWhatTheClassAssumes) {
@@ -88,7 +95,8 @@ TEST(HfConfig, RefusesAnUnknownArchitectureWithTheSupportedOnes) {
   EXPECT_EQ(
       status.message(),
       "config.json: architectures: architecture 'LamaForCausalLM' is not supported; supported are "
-      "LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM (nearest: LlamaForCausalLM)");
+      "LlamaForCausalLM, MistralForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, "
+      "Qwen3ForCausalLM (nearest: LlamaForCausalLM)");
 }
 
 TEST(HfConfig, RefusesAModelTypeOfAnotherArchitecture) {
@@ -136,12 +144,63 @@ TEST(HfConfig, AcceptsWhatChangesNothing) {
           .ok());
 }
 
-TEST(HfConfig, RefusesASlidingWindowInUse) {
+TEST(HfConfig, ReadsTheWindowOfEveryLayer) {
+  const auto config_of = [](const std::string& more) {
+    return parse_hf_config(mistral(more), "c").value();
+  };
+  EXPECT_EQ(config_of("").window, 4096);  // the class's default
+  EXPECT_EQ(config_of(R"(, "sliding_window": null)").window, 0);
+  EXPECT_EQ(config_of(R"(, "sliding_window": 64)").window, 64);
+  EXPECT_TRUE(config_of(R"(, "sliding_window": 64)").windowed_layers.empty());
+  EXPECT_EQ(error_of(mistral(R"(, "sliding_window": 0)")).message(),
+            "config.json: sliding_window: expected 1 or more, or null, got 0");
+  EXPECT_EQ(error_of(mistral(R"(, "layer_types": ["full_attention"])")).message(),
+            "config.json: layer_types: 'full_attention' is not supported here, only "
+            "sliding_attention");
+}
+
+TEST(HfConfig, ReadsWindowsOnSomeLayers) {
+  const std::string window = R"(, "use_sliding_window": true, "sliding_window": 64)";
+  const ModelConfig by_number =
+      parse_hf_config(qwen(window + R"(, "max_window_layers": 1)"), "c").value();
+  EXPECT_EQ(layer_window(by_number, 0), 0);
+  EXPECT_EQ(layer_window(by_number, 1), 64);
+  const ModelConfig by_types =
+      parse_hf_config(
+          qwen(window + R"(, "layer_types": ["sliding_attention", "full_attention"])", 3), "c")
+          .value();
+  EXPECT_EQ(layer_window(by_types, 0), 64);
+  EXPECT_EQ(layer_window(by_types, 1), 0);
+  const ModelConfig all =
+      parse_hf_config(qwen(window + R"(, "max_window_layers": 0)"), "c").value();
+  EXPECT_EQ(all.window, 64);
+  EXPECT_TRUE(all.windowed_layers.empty());
+  EXPECT_EQ(error_of(qwen(window + R"(, "layer_types": ["full_attention"])")).message(),
+            "config.json: layer_types: expected 2 entries, one per layer, got 1");
+}
+
+TEST(HfConfig, ReadsThePartOfAHeadThatTurns) {
+  const std::string phi3 = R"({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3",
+      "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8,
+      "vocab_size": 6, "max_position_embeddings": 64, "eos_token_id": 2)";
+  EXPECT_EQ(parse_hf_config(phi3 + "}", "c").value().rotary_width, 0);
+  const ModelConfig beside =
+      parse_hf_config(phi3 + R"(, "partial_rotary_factor": 0.75})", "c").value();
+  EXPECT_EQ(beside.rotary_width, 6);
+  EXPECT_EQ(beside.rms_eps, 1e-5f);
+  EXPECT_EQ(parse_hf_config(phi3 + R"(, "rope_parameters": {"rope_type": "default",
+                                                "partial_rotary_factor": 0.75}})",
+                            "c")
+                .value(),
+            beside);
+  EXPECT_EQ(error_of(phi3 + R"(, "partial_rotary_factor": 0.4})").message(),
+            "config.json: partial_rotary_factor: a rotary width of 3 is not supported, only even "
+            "ones");
   EXPECT_EQ(
-      error_of(
-          qwen(R"(, "use_sliding_window": true, "sliding_window": 64, "max_window_layers": 1)"))
-          .code(),
-      StatusCode::kUnimplemented);
+      error_of(phi3 + R"(, "rope_scaling": {"type": "longrope", "short_factor": [1]}})").message(),
+      "config.json: rope_scaling.type: 'longrope' is not supported, only default, linear and "
+      "llama3");
+  EXPECT_EQ(error_of(phi3 + R"(, "resid_pdrop": 0.1})").code(), StatusCode::kUnimplemented);
 }
 
 TEST(HfConfig, NamesMissingAndMistypedFields) {
@@ -164,8 +223,12 @@ TEST(HfConfig, DamagedTextNeverCrashes) {
 }
 
 TEST(HfConfig, WhatIsWrittenReadsBackTheSame) {
-  for (const std::string family : {"llama", "qwen2", "qwen3"}) {
+  for (const std::string family : {"llama", "mistral", "phi3", "qwen2", "qwen3"}) {
     ModelConfig config = tiny_config(family);
+    if (family == "qwen2") {
+      config.window = 7;
+      config.windowed_layers = {false, true};
+    }
     config.tied_embeddings = true;
     config.eos_tokens = {2, 3};
     config.rope_theta = 123456.7f;

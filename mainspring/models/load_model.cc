@@ -1,13 +1,11 @@
 // load_model: opens the files, names the tensors, and checks them against the config.
-#include <algorithm>
 #include <cstring>
-#include <set>
 
-#include "mainspring/base/nearest.h"
 #include "mainspring/io/gguf.h"
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/safetensors.h"
+#include "mainspring/models/file_layout.h"
 #include "mainspring/models/gguf_config.h"
 #include "mainspring/models/hf_config.h"
 #include "mainspring/models/loaded_model.h"
@@ -16,48 +14,6 @@
 
 namespace mainspring {
 namespace {
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return out + "]";
-}
-
-/// At most five names, and how many more there are.
-std::string some_names(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 5;
-  std::string out;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kShown) out += " and " + std::to_string(names.size() - kShown) + " more";
-  return out;
-}
-
-/// The set must be exactly the config's parameters, each with its shape.
-Status check_tensors(const ModelConfig& config, const TensorSet& tensors) {
-  std::vector<std::string> missing;
-  std::vector<std::string> known;
-  for (const ParameterSpec& spec : model_parameters(config)) {
-    known.push_back(spec.name);
-    const auto it = tensors.find(spec.name);
-    if (it == tensors.end()) {
-      missing.push_back(spec.name);
-      continue;
-    }
-    if (it->second.shape != spec.shape) {
-      return invalid_argument("tensor '" + spec.name + "': expected shape " +
-                              shape_text(spec.shape) + " by the config, got " +
-                              shape_text(it->second.shape));
-    }
-  }
-  if (!missing.empty()) return invalid_argument("missing tensors: " + some_names(missing));
-  if (tensors.size() == known.size()) return Status();
-  std::vector<std::string> unexpected;
-  const std::set<std::string> expected(known.begin(), known.end());
-  for (const auto& [name, tensor] : tensors) {
-    if (!expected.contains(name)) unexpected.push_back(name);
-  }
-  return invalid_argument("tensors that the config does not have: " + some_names(unexpected));
-}
 
 void count_sizes(LoadedModel& model) {
   for (const auto& [name, tensor] : model.weights) {
@@ -129,9 +85,11 @@ Result<std::shared_ptr<const LoadedModel>> load_folder(const std::string& path) 
   Result<TensorSet> tensors = hf_tensors(std::move(files));
   if (!tensors.ok()) return tensors.status().with_context(path);
   model->weights = std::move(tensors).value();
-  Status status = drop_tied_head(model->config, model->weights);
-  if (status.ok()) status = check_tensors(model->config, model->weights);
+  const Status status = drop_tied_head(model->config, model->weights);
   if (!status.ok()) return status.with_context(path);
+  Result<TensorSet> parameters = parameters_of_files(model->config, model->weights);
+  if (!parameters.ok()) return parameters.status().with_context(path);
+  model->weights = std::move(parameters).value();
   const std::string generation_path = join_path(path, "generation_config.json");
   if (is_regular_file(generation_path)) {
     MS_ASSIGN_OR_RETURN(model->generation_config_json,
@@ -195,12 +153,12 @@ void restore_row_order(int64_t head_width, StoredTensor& tensor) {
   tensor.owner = std::move(copy);
 }
 
-Result<TensorSet> gguf_tensors(const GgufFile& file) {
+Result<TensorSet> gguf_tensors(const GgufFile& file, NameStyle style) {
   TensorSet out;
   for (const auto& [gguf_name, source] : file.tensors()) {
     if (gguf_name == "rope_freqs.weight") continue;  // part of the config
     StoredTensor tensor;
-    tensor.name = hf_name_of_gguf(gguf_name);
+    tensor.name = hf_name_of_gguf(gguf_name, style);
     if (tensor.name.empty()) {
       return unimplemented("tensor '" + gguf_name + "' is none that this architecture has");
     }
@@ -226,8 +184,8 @@ Status refuse_quantised_vectors(const TensorSet& tensors) {
 }
 
 Status load_gguf_weights(const GgufFile& file, LoadedModel& model) {
-  MS_ASSIGN_OR_RETURN(model.weights, gguf_tensors(file));
-  MS_RETURN_IF_ERROR(check_tensors(model.config, model.weights));
+  MS_ASSIGN_OR_RETURN(const TensorSet tensors, gguf_tensors(file, name_style(model.config)));
+  MS_ASSIGN_OR_RETURN(model.weights, parameters_of_files(model.config, tensors));
   MS_RETURN_IF_ERROR(refuse_quantised_vectors(model.weights));
   for (auto& [name, tensor] : model.weights) {
     if (has_permuted_rows(model.config, name)) restore_row_order(model.config.head_width, tensor);

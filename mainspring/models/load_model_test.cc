@@ -41,7 +41,8 @@ TEST(LoadHf, GivesTheFoldersTensorsWithoutCopies) {
 TEST(LoadHf, ReadsEveryGoldenModel) {
   for (const std::string name :
        {"llama_bf16", "llama_bias", "llama_gqa", "llama_headdim", "llama_rope_linear",
-        "llama_rope_llama3", "llama_sharded", "llama_tied", "llama_untied", "qwen2", "qwen3"}) {
+        "llama_rope_llama3", "llama_sharded", "llama_tied", "llama_untied", "qwen2", "qwen3",
+        "mistral", "phi3", "qwen2_window"}) {
     const auto model = load_model(golden("tiny/" + name));
     EXPECT_TRUE(model.ok()) << model.status().to_string();
   }
@@ -239,8 +240,8 @@ TEST_F(LoadGguf, RefusesWhatItDoesNotHandleByName) {
   other.family = "lama";
   const Case cases[] = {
       {gguf_metadata(other),
-       "general.architecture 'lama' is not supported; supported are llama, qwen2, qwen3 (nearest: "
-       "llama)"},
+       "general.architecture 'lama' is not supported; supported are llama, phi3, qwen2, qwen3 "
+       "(nearest: llama)"},
       {whole(config).add_u32("llama.expert_count", 8),
        "metadata 'llama.expert_count': 8 is not supported"},
       {whole(config).add_f32("llama.logit_scale", 2),
@@ -250,6 +251,10 @@ TEST_F(LoadGguf, RefusesWhatItDoesNotHandleByName) {
       {whole(config).add_u32("llama.rope.dimension_count", 2),
        "rope.dimension_count': 2 is not supported"},
       {whole(config).add_u32("llama.attention.value_length", 2), "attention.value_length"},
+      {whole(tiny_config("qwen2")).add_u32("qwen2.attention.sliding_window", 16),
+       "metadata 'qwen2.attention.sliding_window': 16 is not supported, only 0"},
+      {whole(tiny_config("phi3")).add_f32_tensor("rope_factors_long.weight", {1}, {2}),
+       "tensor 'rope_factors_long.weight': longrope scaling is not supported"},
       {whole(config).add_f32_tensor("blk.0.attn_sinks.weight", {2}, {1, 2}),
        "tensor 'blk.0.attn_sinks.weight' is none"},
       {whole(config, {"output.weight"})

@@ -13,6 +13,7 @@
 #include "mainspring/io/safetensors.h"
 #include "mainspring/io/test_dir.h"
 #include "mainspring/models/config.h"
+#include "mainspring/models/file_layout.h"
 #include "mainspring/models/hf_config.h"
 #include "mainspring/models/names.h"
 #include "mainspring/weights/dequantise.h"
@@ -36,6 +37,8 @@ inline ModelConfig tiny_config(std::string family = "llama") {
   config.qk_norm = config.family == "qwen3";
   config.eos_tokens = {2};
   config.bos_token = 1;
+  if (config.family == "mistral" || config.family == "phi3") config.window = 5;
+  if (config.family == "phi3") config.rotary_width = 2;
   return config;
 }
 
@@ -59,6 +62,23 @@ inline TensorSet tiny_weights(const ModelConfig& config) {
   return out;
 }
 
+/// Parameters as a family's files hold them: fused where they are. A set that lacks a part of a
+/// file's tensor, or has others, keeps what it has.
+inline TensorSet files_of(const ModelConfig& config, TensorSet tensors) {
+  for (const FileTensor& file : file_tensors(config)) {
+    const auto has = [&](const ParameterSpec& part) { return tensors.contains(part.name); };
+    if (file.parts.size() == 1 || !std::all_of(file.parts.begin(), file.parts.end(), has)) continue;
+    std::vector<float> values;
+    for (const ParameterSpec& part : file.parts) {
+      const std::vector<float> own = read_f32(tensors.at(part.name));
+      values.insert(values.end(), own.begin(), own.end());
+      tensors.erase(part.name);
+    }
+    tensors[file.name] = make_tensor(file.name, file.shape, DType::kF32, values);
+  }
+  return tensors;
+}
+
 /// model.safetensors of any float tensors, in f32.
 inline void write_weights(const TestDir& dir, const std::string& folder, const TensorSet& tensors) {
   std::vector<SafetensorsSpec> specs;
@@ -74,7 +94,7 @@ inline void write_weights(const TestDir& dir, const std::string& folder, const T
 inline std::string write_hf_folder(const TestDir& dir, const ModelConfig& config,
                                    const TensorSet& tensors) {
   dir.write("hf/config.json", json_text(make_hf_config(config, "float32").value()));
-  write_weights(dir, "hf", tensors);
+  write_weights(dir, "hf", files_of(config, tensors));
   return dir.file("hf");
 }
 
@@ -97,9 +117,10 @@ inline std::vector<float> permuted(const std::vector<float>& values, int64_t row
 
 /// Metadata of a GGUF model without its tensors.
 inline GgufBuilder gguf_metadata(const ModelConfig& config) {
-  const std::string f = config.family + ".";
+  const std::string architecture = config.family == "mistral" ? "llama" : config.family;
+  const std::string f = architecture + ".";
   GgufBuilder builder;
-  builder.add_text("general.architecture", config.family)
+  builder.add_text("general.architecture", architecture)
       .add_u32(f + "block_count", static_cast<uint32_t>(config.layers))
       .add_u32(f + "context_length", static_cast<uint32_t>(config.context_length))
       .add_u32(f + "embedding_length", static_cast<uint32_t>(config.d))
@@ -111,19 +132,23 @@ inline GgufBuilder gguf_metadata(const ModelConfig& config) {
       .add_f32(f + "rope.freq_base", config.rope_theta)
       .add_u32("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(config.eos_tokens.at(0)))
       .add_u32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(config.bos_token));
+  if (config.rotary_width != 0)
+    builder.add_u32(f + "rope.dimension_count", static_cast<uint32_t>(config.rotary_width));
+  if (config.window != 0)
+    builder.add_u32(f + "attention.sliding_window", static_cast<uint32_t>(config.window));
   return builder;
 }
 
 /// Adds f32 tensors as the converter would; those named in `skip` (GGUF names) are left out.
 inline void add_gguf_tensors(const ModelConfig& config, const TensorSet& tensors,
                              GgufBuilder& builder, const std::vector<std::string>& skip = {}) {
-  for (const auto& [name, tensor] : tensors) {
-    const std::string gguf_name = gguf_name_of_hf(name);
+  for (const auto& [name, tensor] : files_of(config, tensors)) {
+    const std::string gguf_name = gguf_name_of_hf(name, name_style(config));
     if (std::find(skip.begin(), skip.end(), gguf_name) != skip.end()) continue;
     std::vector<float> values = read_f32(tensor);
     const bool is_qk =
         name.find("q_proj") != std::string::npos || name.find("k_proj") != std::string::npos;
-    if (is_qk && config.family == "llama") {
+    if (is_qk && (config.family == "llama" || config.family == "mistral")) {
       values = permuted(values, tensor.shape.size() == 2 ? tensor.shape[1] : 1, config.head_width);
     }
     builder.add_f32_tensor(gguf_name, {tensor.shape.rbegin(), tensor.shape.rend()}, values);

@@ -1,6 +1,7 @@
 #include "mainspring/models/names.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "mainspring/base/check.h"
 
@@ -11,19 +12,22 @@ struct Stem {
   std::string_view hf;
   std::string_view gguf;
   bool in_layer;
+  std::optional<NameStyle> style = std::nullopt;  // unset: of every style
 };
 constexpr Stem kStems[] = {
     {"model.embed_tokens", "token_embd", false},
     {"input_layernorm", "attn_norm", true},
-    {"self_attn.q_proj", "attn_q", true},
-    {"self_attn.k_proj", "attn_k", true},
-    {"self_attn.v_proj", "attn_v", true},
+    {"self_attn.q_proj", "attn_q", true, NameStyle::kSplit},
+    {"self_attn.k_proj", "attn_k", true, NameStyle::kSplit},
+    {"self_attn.v_proj", "attn_v", true, NameStyle::kSplit},
+    {"self_attn.qkv_proj", "attn_qkv", true, NameStyle::kFused},
     {"self_attn.o_proj", "attn_output", true},
     {"self_attn.q_norm", "attn_q_norm", true},
     {"self_attn.k_norm", "attn_k_norm", true},
     {"post_attention_layernorm", "ffn_norm", true},
-    {"mlp.gate_proj", "ffn_gate", true},
-    {"mlp.up_proj", "ffn_up", true},
+    {"mlp.gate_proj", "ffn_gate", true, NameStyle::kSplit},
+    {"mlp.up_proj", "ffn_up", true, NameStyle::kSplit},
+    {"mlp.gate_up_proj", "ffn_up", true, NameStyle::kFused},
     {"mlp.down_proj", "ffn_down", true},
     {"model.norm", "output_norm", false},
     {"lm_head", "output", false},
@@ -58,12 +62,13 @@ bool cut(std::string_view name, std::string_view layer_prefix, Parts& parts) {
   return true;
 }
 
-std::string translate(std::string_view name, bool to_hf) {
+std::string translate(std::string_view name, bool to_hf, NameStyle style) {
   Parts parts;
   if (!cut(name, to_hf ? kGgufLayer : kHfLayer, parts)) return "";
   for (const Stem& stem : kStems) {
     if (stem.in_layer == parts.layer.empty()) continue;
     if ((to_hf ? stem.gguf : stem.hf) != parts.stem) continue;
+    if (stem.style.value_or(style) != style) continue;
     std::string out;
     if (stem.in_layer) {
       out += to_hf ? kHfLayer : kGgufLayer;
@@ -79,8 +84,12 @@ std::string translate(std::string_view name, bool to_hf) {
 
 }  // namespace
 
-std::string hf_name_of_gguf(std::string_view gguf_name) { return translate(gguf_name, true); }
-std::string gguf_name_of_hf(std::string_view hf_name) { return translate(hf_name, false); }
+std::string hf_name_of_gguf(std::string_view gguf_name, NameStyle style) {
+  return translate(gguf_name, true, style);
+}
+std::string gguf_name_of_hf(std::string_view hf_name, NameStyle style) {
+  return translate(hf_name, false, style);
+}
 
 const std::vector<std::string>& linear_names() {
   static const std::vector<std::string> names = {"q_proj",    "k_proj",  "v_proj",   "o_proj",

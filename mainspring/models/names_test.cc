@@ -18,11 +18,12 @@ TEST(Names, TranslateBothWays) {
 }
 
 TEST(Names, OfEveryParameterGoToGgufAndBack) {
-  for (const std::string family : {"llama", "qwen2", "qwen3"}) {
+  for (const std::string family : {"llama", "mistral", "phi3", "qwen2", "qwen3"}) {
     ModelConfig config = tiny_config(family);
     config.mlp_bias = true;
-    for (const ParameterSpec& spec : model_parameters(config)) {
-      EXPECT_EQ(hf_name_of_gguf(gguf_name_of_hf(spec.name)), spec.name);
+    const NameStyle style = name_style(config);
+    for (const FileTensor& file : file_tensors(config)) {
+      EXPECT_EQ(hf_name_of_gguf(gguf_name_of_hf(file.name, style), style), file.name);
     }
   }
 }

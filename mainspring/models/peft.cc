@@ -10,6 +10,7 @@
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/safetensors.h"
 #include "mainspring/models/adapter.h"
+#include "mainspring/models/adapter_layout.h"
 #include "mainspring/models/names.h"
 
 namespace mainspring {
@@ -86,6 +87,13 @@ Status refuse_unhandled_fields(const JsonObject& json) {
   return Status();
 }
 
+/// The module of the file that a linear's adapter came from.
+using FileModules = std::map<std::string, std::string>;
+const std::string& file_name(const FileModules& files, const std::string& module) {
+  const auto it = files.find(module);
+  return it == files.end() ? module : it->second;
+}
+
 /// Whether a module is called `name`, or ends in it after a dot.
 bool is_called(std::string_view module, std::string_view name) {
   if (module == name) return true;
@@ -133,7 +141,7 @@ int64_t layer_of(std::string_view module) {
 
 /// PEFT loads the tensors of the modules that its configuration chooses and drops others with a
 /// warning: a file that has more is refused.
-Status check_chosen(const JsonObject& json, const Adapter& adapter) {
+Status check_chosen(const JsonObject& json, const Adapter& adapter, const FileModules& files) {
   const Json* targets = json.find("target_modules");
   const bool has_names = targets != nullptr && targets->is_array();
   std::vector<std::string> names;
@@ -148,8 +156,9 @@ Status check_chosen(const JsonObject& json, const Adapter& adapter) {
     MS_ASSIGN_OR_RETURN(const int64_t layer, json.get_int("layers_to_transform"));
     chosen = {layer};
   }
-  for (const auto& [module, spec] : adapter.modules) {
-    const auto is_target = [&module = module](const std::string& target) {
+  for (const auto& [own, spec] : adapter.modules) {
+    const std::string& module = file_name(files, own);
+    const auto is_target = [&module](const std::string& target) {
       return is_called(module, target);
     };
     if (has_names && std::none_of(names.begin(), names.end(), is_target)) {
@@ -164,11 +173,12 @@ Status check_chosen(const JsonObject& json, const Adapter& adapter) {
   return Status();
 }
 
-Status set_scales(const JsonObject& json, Adapter& adapter) {
+Status set_scales(const JsonObject& json, const FileModules& files, Adapter& adapter) {
   MS_ASSIGN_OR_RETURN(const int64_t rank, json.get_int_or("r", 8));
   MS_ASSIGN_OR_RETURN(const double alpha, json.get_number_or("lora_alpha", 8));
   MS_ASSIGN_OR_RETURN(const bool stabilised, json.get_bool_or("use_rslora", false));
-  for (auto& [module, spec] : adapter.modules) {
+  for (auto& [own, spec] : adapter.modules) {
+    const std::string& module = file_name(files, own);
     MS_ASSIGN_OR_RETURN(const double module_rank,
                         pattern_value(json, "rank_pattern", module, static_cast<double>(rank)));
     if (module_rank != static_cast<double>(spec.rank)) {
@@ -228,10 +238,11 @@ Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config) 
         folder + ": adapter_model.bin is not read (a pickle can run code); save it as safetensors");
   }
   MS_ASSIGN_OR_RETURN(const TensorSet tensors, adapter_tensors(folder));
-  Result<Adapter> adapter = make_adapter(config, tensors, 0.0f, 0.0f);
+  const SplitAdapter split = split_adapter(config, tensors);
+  Result<Adapter> adapter = make_adapter(config, split.tensors, 0.0f, 0.0f);
   if (!adapter.ok()) return adapter.status().with_context(folder);
-  MS_RETURN_IF_ERROR(check_chosen(json, *adapter));
-  MS_RETURN_IF_ERROR(set_scales(json, *adapter));
+  MS_RETURN_IF_ERROR(check_chosen(json, *adapter, split.file_modules));
+  MS_RETURN_IF_ERROR(set_scales(json, split.file_modules, *adapter));
   return adapter;
 }
 
@@ -262,7 +273,9 @@ Json alpha_of(const AdapterModule& spec) {
 /// module that a suffix matches.
 Json target_modules(const Adapter& adapter, const ModelConfig& config) {
   Json targets = Json::array();
-  for (const std::string& linear : linear_names()) {
+  std::vector<std::string> linears = linear_names();
+  linears.insert(linears.end(), {"qkv_proj", "gate_up_proj"});
+  for (const std::string& linear : linears) {
     std::vector<std::string> present;
     for (int64_t layer = 0; layer < config.layers; ++layer) {
       std::string module = linear_module(layer, linear);
@@ -334,8 +347,9 @@ std::string peft_config_text(const Adapter& adapter, const ModelConfig& config,
   return json_text(json, 2) + "\n";
 }
 
-Status export_peft(const Adapter& adapter, const ModelConfig& config, std::string_view base_model,
+Status export_peft(const Adapter& own, const ModelConfig& config, std::string_view base_model,
                    const std::string& folder) {
+  MS_ASSIGN_OR_RETURN(const Adapter adapter, fuse_adapter(config, own));
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicDir> target, AtomicDir::create(folder));
   std::vector<SafetensorsSpec> specs;
   for (const auto& [name, tensor] : adapter.tensors) {

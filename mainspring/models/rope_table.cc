@@ -68,4 +68,17 @@ std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int6
   return table;
 }
 
+Status check_rope_table_size(const ModelConfig& config, int64_t max_position) {
+  return check_rope_table_size(rotary_width(config), max_position);
+}
+
+std::vector<float> make_rope_table(const ModelConfig& config, int64_t max_position) {
+  return make_rope_table(config.rope_theta, config.rope_scaling, rotary_width(config),
+                         max_position);
+}
+
+std::vector<int64_t> rope_table_shape(const ModelConfig& config, int64_t max_position) {
+  return {max_position, rotary_width(config) / 2, 2};
+}
+
 }  // namespace mainspring

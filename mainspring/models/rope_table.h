@@ -18,9 +18,14 @@ std::vector<float> rope_frequencies(float theta, const RopeScaling& scaling, int
 
 /// Errors: resource exhausted if a table of so many positions would take more than 1 GiB.
 Status check_rope_table_size(int64_t c, int64_t max_position);
+Status check_rope_table_size(const ModelConfig& config, int64_t max_position);
 
 /// (max_position, c/2, 2) f32: cos and sin of round(position * f_i).
 std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int64_t c,
                                    int64_t max_position);
+
+/// The table that a model's graph reads, and its shape (max_position, rotary / 2, 2).
+std::vector<float> make_rope_table(const ModelConfig& config, int64_t max_position);
+std::vector<int64_t> rope_table_shape(const ModelConfig& config, int64_t max_position);
 
 }  // namespace mainspring

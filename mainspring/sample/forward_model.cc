@@ -73,10 +73,9 @@ Result<std::unique_ptr<Forward>> Forward::create(Executor& executor, const Forwa
   Buffer* rope = given_rope_table(model, options.rope_positions);
   const int64_t positions = rope != nullptr ? rope->shape()[0] : options.rope_positions;
   if (rope == nullptr) {
-    MS_RETURN_IF_ERROR(check_rope_table_size(model.config.head_width, positions));
-    const std::vector<float> table = make_rope_table(
-        model.config.rope_theta, model.config.rope_scaling, model.config.head_width, positions);
-    forward->rope_ = executor.allocate(DType::kF32, {positions, model.config.head_width / 2, 2});
+    MS_RETURN_IF_ERROR(check_rope_table_size(model.config, positions));
+    const std::vector<float> table = make_rope_table(model.config, positions);
+    forward->rope_ = executor.allocate(DType::kF32, rope_table_shape(model.config, positions));
     std::memcpy(forward->rope_->data(), table.data(), table.size() * sizeof(float));
     forward->rope_->mark_changed();
     rope = forward->rope_.get();

@@ -88,7 +88,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& w, float eps) {
 }
 
 Tensor rope(const Tensor& x, const Tensor& table, int64_t heads) {
-  const int64_t width = table.shape().rank() == 3 ? table.shape().dims[1] * 2 : 0;
+  const int64_t width = heads > 0 && x.shape().rank() == 2 ? x.shape().dims[1] / heads : 0;
   return x.tracer().node(OpKind::kRope, {x, table}, RopeAttrs{heads, width, false})[0];
 }
 

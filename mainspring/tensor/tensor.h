@@ -119,8 +119,9 @@ std::vector<Tensor> linear(const Tensor& x, const std::vector<Tensor>& weights,
 /// Source: Zhang & Sennrich 2019, arXiv:1910.07467.
 Tensor rms_norm(const Tensor& x, const Tensor& w, float eps);
 
-/// Rotary position embedding by the row's absolute position, pairing i with i + c/2.
-/// Shapes: x (rows, heads * c); table f32(positions, c/2, 2) of cos and sin; result like x.
+/// Rotary position embedding by the row's absolute position, pairing i with i + n for i < n; a
+/// head's elements from 2n on pass through.
+/// Shapes: x (rows, heads * c); table f32(positions, n <= c/2, 2) of cos and sin; result like x.
 /// Source: Su et al. 2021, arXiv:2104.09864.
 Tensor rope(const Tensor& x, const Tensor& table, int64_t heads);
 

@@ -118,7 +118,9 @@ std::vector<OpCase> attention_cases() {
           backward(window),
           backward(grouped, blocks(), "_blocks"),
           backward(long_window, blocks(), "_blocks"),
-          backward(narrow, long_sequence(), "_long")};
+          backward(narrow, long_sequence(), "_long"),
+          forward(long_window, false, long_sequence(), "_long"),
+          backward(long_window, long_sequence(), "_long")};
 }
 
 }  // namespace mainspring::conformance

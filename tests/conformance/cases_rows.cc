@@ -86,13 +86,15 @@ std::vector<double> rope_table(int64_t positions, int64_t half) {
   return table;
 }
 
-OpCase rope_case(int64_t heads, int64_t c, bool inverse) {
+OpCase rope_case(int64_t heads, int64_t c, int64_t rotary, bool inverse) {
   return {.op = OpKind::kRope,
           .name = "rope_h" + std::to_string(heads) + "_c" + std::to_string(c) +
+                  (rotary < c ? "_rotary" + std::to_string(rotary) : "") +
                   (inverse ? "_inverse" : ""),
           .build =
               [=](CaseBuilder& b) {
-                const Tensor table = b.constant("table", {64, c / 2, 2}, rope_table(64, c / 2));
+                const Tensor table =
+                    b.constant("table", {64, rotary / 2, 2}, rope_table(64, rotary / 2));
                 b.check("y", node(b, OpKind::kRope, {b.rows("x", heads * c), table},
                                   RopeAttrs{heads, c, inverse}));
               },
@@ -147,8 +149,13 @@ OpCase scatter_case(int64_t d) {
 }  // namespace
 
 std::vector<OpCase> row_cases() {
-  std::vector<OpCase> cases{silu_extremes(), rms_norm_of_picks(), rope_case(1, 2, false),
-                            rope_case(3, 16, false), rope_case(2, 64, true)};
+  std::vector<OpCase> cases{silu_extremes(),
+                            rms_norm_of_picks(),
+                            rope_case(1, 2, 2, false),
+                            rope_case(3, 16, 16, false),
+                            rope_case(2, 64, 64, true),
+                            rope_case(3, 24, 6, false),
+                            rope_case(2, 64, 48, true)};
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     cases.push_back(embedding_case(9, dtype));
   for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4})

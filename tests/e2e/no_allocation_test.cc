@@ -34,7 +34,7 @@ TEST(NoAllocation, ARunOfACompiledTrainingGraphAllocatesNothing) {
   Graph graph = tracer.release();
   const auto sources = source_names(graph);
   auto executable = executor->compile(std::move(graph), {.capacity = {32, 32}}).value();
-  buffers[kRopeTableParam] = executor->allocate(DType::kF32, {32, model->config.head_width / 2, 2});
+  buffers[kRopeTableParam] = executor->allocate(DType::kF32, rope_table_shape(model->config, 32));
   buffers[kTokensInput] = executor->allocate(DType::kI32, {32});
   buffers[kTargetsInput] = executor->allocate(DType::kI32, {32});
   for (const GradAccumulator& a : accumulators)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """LoRA adapter folders on the tiny llama_gqa and qwen2 models, with the logits, losses and gradients that peft gives for them in f32.
 
-  python make_peft_adapter.py [GOLDEN_DIR]        (default: this script's folder; run make_tiny_models.py first)
+  python make_peft_adapter.py [GOLDEN_DIR [ADAPTER ...]]        (default: this script's folder; run make_tiny_models.py first)
 
 peft/lora           r=4, alpha=8, all seven linears of each layer
 peft/lora_pattern   rank_pattern and alpha_pattern: ranks 2, 4 and 6 in one adapter
 peft/lora_rslora    use_rslora (scale alpha/sqrt(r)), only q_proj and v_proj
 peft/lora_qwen2     a base with biases and tied embeddings, r=3 (odd)
+peft/lora_phi3      fused linears, one of them with a rank and alpha of its own
 Each: adapter_config.json, adapter_model.safetensors, golden.json, golden.safetensors (logits.I, grad.NAME with the names of adapter_model.safetensors).
 B is random, not zero, so that A's gradients are not zero. The base is frozen: no other gradient exists.
 """
@@ -20,12 +21,14 @@ from transformers import AutoModelForCausalLM
 import golden_common as G
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
 ADAPTERS = {
     "lora": ("llama_gqa", dict(r=4, lora_alpha=8, target_modules=ALL)),
     "lora_pattern": ("llama_gqa", dict(r=4, lora_alpha=8, target_modules=ALL, rank_pattern={"layers.1.self_attn.q_proj": 2, "down_proj": 6},
                                        alpha_pattern={"layers.1.self_attn.q_proj": 3, "down_proj": 12})),
     "lora_rslora": ("llama_gqa", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], use_rslora=True)),
     "lora_qwen2": ("qwen2", dict(r=3, lora_alpha=6, target_modules=ALL)),
+    "lora_phi3": ("phi3", dict(r=4, lora_alpha=8, target_modules=FUSED, rank_pattern={"gate_up_proj": 2}, alpha_pattern={"gate_up_proj": 3})),
 }
 
 
@@ -54,7 +57,7 @@ def make(name, root):
         os.remove(os.path.join(folder, "README.md"))
     path = os.path.join(folder, "adapter_config.json")  # stable: peft writes sets in any order
     c = json.load(open(path))
-    c["target_modules"] = sorted(c["target_modules"], key=ALL.index)
+    c["target_modules"] = sorted(c["target_modules"], key=(ALL + FUSED).index)
     G.write_json(path, c)
 
     base = load_base(root, base_name)
@@ -89,7 +92,7 @@ def make(name, root):
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
     torch.set_num_threads(1)
-    for name in ADAPTERS:
+    for name in sys.argv[2:] or ADAPTERS:
         make(name, root)
     G.write_json(os.path.join(root, "peft", "versions.json"), G.versions("python make_peft_adapter.py"))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tiny random models as real Hugging Face folders, with the logits, losses and gradients that transformers gives for them in f32.
 
-  python make_tiny_models.py [OUT_DIR]        (default: tiny/ beside this script)
+  python make_tiny_models.py [OUT_DIR [VARIANT ...]]        (default: tiny/ beside this script, all variants)
 
 One folder per variant: config.json, generation_config.json, model.safetensors (or shards and an index), golden.json (sequences, losses),
 golden.safetensors (logits.I, grad.NAME). Norm weights and biases are random too, so that a forgotten one is seen. Some configs are
@@ -12,7 +12,8 @@ import json, os, shutil, sys
 
 import torch
 from safetensors.numpy import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 import golden_common as G
 
@@ -20,7 +21,8 @@ BASE = dict(vocab_size=288, hidden_size=48, intermediate_size=88, num_hidden_lay
             max_position_embeddings=256, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2, pad_token_id=None)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=4.0)
-SHORT, LONG = (17, 32, 41), (17, 83)  # LONG passes original_max_position_embeddings = 32
+SMALL = dict(hidden_size=32, intermediate_size=56, num_attention_heads=4, num_key_value_heads=2, vocab_size=160)
+SHORT, LONG = (17, 32, 41), (17, 83)  # LONG passes original_max_position_embeddings = 32, and every window
 
 # name: (family, config, lengths, how to save)
 VARIANTS = {
@@ -37,8 +39,12 @@ VARIANTS = {
                             rope_parameters=dict(rope_type="default", rope_theta=1000000.0)), SHORT, dict(old_config=True)),
     "qwen3": ("qwen3", dict(tie_word_embeddings=False, num_attention_heads=4, num_key_value_heads=2, head_dim=16, vocab_size=304, rms_norm_eps=1e-6,
                             rope_parameters=dict(rope_type="default", rope_theta=1000000.0)), SHORT, {}),
+    "mistral": ("mistral", dict(SMALL, sliding_window=20, tie_word_embeddings=False), LONG, {}),
+    "phi3": ("phi3", dict(SMALL, sliding_window=23, tie_word_embeddings=False, eos_token_id=2,
+                          rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.75)), LONG, {}),
+    "qwen2_window": ("qwen2", dict(SMALL, use_sliding_window=True, sliding_window=18, max_window_layers=1, tie_word_embeddings=True), LONG, {}),
 }
-FAMILY = dict(llama=(LlamaConfig, LlamaForCausalLM), qwen2=(Qwen2Config, Qwen2ForCausalLM), qwen3=(Qwen3Config, Qwen3ForCausalLM))
+FAMILY = dict(llama=(LlamaConfig, LlamaForCausalLM), mistral=(MistralConfig, MistralForCausalLM), phi3=(Phi3Config, Phi3ForCausalLM), qwen2=(Qwen2Config, Qwen2ForCausalLM), qwen3=(Qwen3Config, Qwen3ForCausalLM))
 
 
 def randomise(model, seed):
@@ -113,7 +119,7 @@ def make(name, out):
 def main():
     out = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "tiny")
     torch.set_num_threads(1)
-    for name in VARIANTS:
+    for name in sys.argv[2:] or VARIANTS:
         make(name, out)
     G.write_json(os.path.join(out, "versions.json"), G.versions("python make_tiny_models.py"))
 

@@ -44,7 +44,8 @@ TEST_P(TinyInvariance, EveryWayOfComputingGivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, TinyInvariance,
                          testing::Combine(testing::Values("llama_gqa", "llama_tied", "llama_bias",
-                                                          "qwen2", "qwen3"),
+                                                          "qwen2", "qwen3", "mistral", "phi3",
+                                                          "qwen2_window"),
                                           testing::Values(DType::kBF16, DType::kF32)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" +

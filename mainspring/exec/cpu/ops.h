@@ -204,11 +204,17 @@ void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, i
                    float eps, const void* x, const void* w, const void* dy, void* dx, float* dw_acc,
                    const RowTable& table);
 
-/// Rotary embedding of `heads` heads of width c (the "rotate half" pairing: i with i + c/2) by the
-/// row's position; cos_sin is (max_position, c/2, 2) f32. inverse: the transposed rotation
-/// (gradient). In f32, rounded once.
-void rope(const Context& context, int64_t rows, int64_t heads, int64_t c, const float* cos_sin,
-          bool inverse, const void* x, void* y, const RowTable& table);
+struct RopeShape {
+  int64_t heads = 0;
+  int64_t width = 0;     // c
+  int64_t rotary = 0;    // leading elements of a head that turn, even; the others are copied
+  bool inverse = false;  // the transposed rotation (gradient)
+};
+
+/// Rotary embedding (the "rotate half" pairing: i with i + rotary/2) by the row's position; cos_sin
+/// is (max_position, rotary/2, 2) f32. In f32, rounded once.
+void rope(const Context& context, const RopeShape& shape, int64_t rows, const float* cos_sin,
+          const void* x, void* y, const RowTable& table);
 
 /// y = round(round(silu(gate)) * up), n elements.
 void silu_mul_forward(const Context& context, int64_t n, const void* gate, const void* up, void* y);

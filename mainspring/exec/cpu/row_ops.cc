@@ -61,10 +61,10 @@ void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, i
   }
 }
 
-void rope(const Context& context, int64_t rows, int64_t heads, int64_t c, const float* cos_sin,
-          bool inverse, const void* x, void* y, const RowTable& table) {
+void rope(const Context& context, const RopeShape& shape, int64_t rows, const float* cos_sin,
+          const void* x, void* y, const RowTable& table) {
   const RowKernels& kernels = rows_of(context);
-  const int64_t row_elements = heads * c;
+  const int64_t row_elements = shape.heads * shape.width;
   parallel_pieces(
       *context.pool, rows, rows_per_piece(row_elements), [&](int64_t first, int64_t last) {
         walk_rows(table, first, last, [&](const Segment* segment, int64_t begin, int64_t end) {
@@ -75,8 +75,8 @@ void rope(const Context& context, int64_t rows, int64_t heads, int64_t c, const 
           }
           for (int64_t row = begin; row < end; ++row) {
             const int64_t position = segment->position + (row - segment->row_begin);
-            kernels.rope(heads, c, cos_sin + position * c, inverse,
-                         value_at(context, x, row * row_elements),
+            kernels.rope(shape.heads, shape.width, shape.rotary, cos_sin + position * shape.rotary,
+                         shape.inverse, value_at(context, x, row * row_elements),
                          value_at(context, y, row * row_elements));
           }
         });

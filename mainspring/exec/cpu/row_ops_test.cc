@@ -130,7 +130,8 @@ TEST(RowOpsTest, RopeRotatesPairsHalfAHeadApartAndInverseUndoesIt) {
       const auto rotate = [&](bool inverse) {
         return same_on_every_path(dtype, [&](const Context& context) {
           Values y(dtype, x.size());
-          rope(context, rows, heads, c, table.data(), inverse, x.data(), y.data(), packed.table);
+          rope(context, {heads, c, c, inverse}, rows, table.data(), x.data(), y.data(),
+               packed.table);
           return y;
         });
       };

@@ -75,8 +75,10 @@ class Outputs {
                   table);
     const Bytes angles = random_values(8, DType::kF32, 5 * width);
     if (width % 2 == 0) {
-      rope(context_, rows, 2, width, reinterpret_cast<const float*>(angles.data()), false, x.data(),
-           make("rope", n), table);
+      for (const int64_t rotary : {width, width / 4 * 2}) {
+        rope(context_, {2, width, rotary}, rows, reinterpret_cast<const float*>(angles.data()),
+             x.data(), make("rope", n), table);
+      }
     }
     silu_mul_forward(context_, n, x.data(), dy.data(), make("silu_mul", n));
     char* dgate = make("silu_mul gradient", n);

@@ -65,11 +65,12 @@ Step make_rms_norm_grad(StepBuilder& b, const Node& node) {
   };
 }
 
-Step make_rope(StepBuilder&, const Node& node) {
+Step make_rope(StepBuilder& b, const Node& node) {
   const auto& a = std::get<RopeAttrs>(node.attrs);
-  return [in = node.inputs, out = node.outputs, a](RunState& run) {
-    rope(run.context, run.counts.rows, a.heads, a.head_width, run.at<float>(in[1]), a.inverse,
-         run.at(in[0]), run.at(out[0]), *run.table);
+  const RopeShape shape{a.heads, a.head_width, 2 * b.dim(node.inputs[1], 1), a.inverse};
+  return [in = node.inputs, out = node.outputs, shape](RunState& run) {
+    rope(run.context, shape, run.counts.rows, run.at<float>(in[1]), run.at(in[0]), run.at(out[0]),
+         *run.table);
   };
 }
 

@@ -83,10 +83,11 @@ void rms_norm_weight_grad_columns(int64_t groups, int64_t width, int64_t begin, 
 }
 
 /// y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin: one product, one fma each; inverse negates the sine.
+/// Elements from `rotary` on are copied.
 template <class M>
-void rope_row(int64_t heads, int64_t c, const float* cos_sin, bool inverse, const void* x,
-              void* y) {
-  const int64_t half = c / 2;
+void rope_row(int64_t heads, int64_t c, int64_t rotary, const float* cos_sin, bool inverse,
+              const void* x, void* y) {
+  const int64_t half = rotary / 2;
   alignas(64) float cosine[128];
   alignas(64) float sine[128];
   for (int64_t i = 0; i < half; ++i) {
@@ -104,6 +105,10 @@ void rope_row(int64_t heads, int64_t c, const float* cos_sin, bool inverse, cons
       const F16 sin_i = mainspring::cpu::MS_ISA_NAMESPACE::load_n(sine + i, n);
       M::store_n(out + i, fnma(b, sin_i, mul(a, cos_i)), n);
       M::store_n(out + half + i, fma(a, sin_i, mul(b, cos_i)), n);
+    }
+    for (int64_t i = rotary; i < c; i += 16) {
+      const int n = lanes_left(c, i);
+      M::store_n(out + i, M::load_n(in + i, n), n);
     }
   }
 }

@@ -82,9 +82,9 @@ struct RowKernels {
   void (*rms_norm_weight_grad)(int64_t groups, int64_t width, int64_t begin, int64_t end,
                                const void* x, const void* dy, const float* inv,
                                float* dw) = nullptr;
-  /// One row: `heads` heads of width c by angles (c/2, 2).
-  void (*rope)(int64_t heads, int64_t c, const float* cos_sin, bool inverse, const void* x,
-               void* y) = nullptr;
+  /// One row: `heads` heads of width c, whose first `rotary` elements turn by angles (rotary/2, 2).
+  void (*rope)(int64_t heads, int64_t c, int64_t rotary, const float* cos_sin, bool inverse,
+               const void* x, void* y) = nullptr;
   void (*silu_mul)(int64_t n, const void* gate, const void* up, void* y) = nullptr;
   void (*silu_mul_grad)(int64_t n, const void* gate, const void* up, const void* dy, void* dgate,
                         void* dup) = nullptr;
