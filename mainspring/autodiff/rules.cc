@@ -18,6 +18,14 @@ void embedding_rule(RuleContext& c) {
   }
 }
 
+void position_embedding_rule(RuleContext& c) {
+  const auto dy = c.output_grad(0);
+  if (!dy) return;
+  if (auto acc = c.accumulator(0)) {
+    accumulate(c, OpKind::kPositionEmbeddingGrad, {*dy, *acc}, NoAttrs{});
+  }
+}
+
 // Gradients of one adapter's A and B; returns du = round(scale * dy B), or nothing if nobody needs
 // it.
 std::optional<Tensor> lora_rule(RuleContext& c, size_t adapter, size_t fixed, const Tensor& dy) {
@@ -84,13 +92,22 @@ void linear_rule(RuleContext& c) {
   c.add_grad(0, c.tracer().node(OpKind::kLinearInputGrad, std::move(inputs), grad_attrs)[0]);
 }
 
+void norm_grad(RuleContext& c, OpKind op, const Tensor& dy) {
+  std::vector<Tensor> inputs{c.input(0), c.input(1), dy};
+  if (auto acc = c.accumulator(1)) inputs.push_back(*acc);
+  const Tensor dx = c.tracer().node(op, std::move(inputs), c.node().attrs)[0];
+  if (c.wants_grad(0)) c.add_grad(0, dx);
+}
+
 void rms_norm_rule(RuleContext& c) {
+  if (const auto dy = c.output_grad(0)) norm_grad(c, OpKind::kRmsNormGrad, *dy);
+}
+
+void layer_norm_rule(RuleContext& c) {
   const auto dy = c.output_grad(0);
   if (!dy) return;
-  std::vector<Tensor> inputs{c.input(0), c.input(1), *dy};
-  if (auto acc = c.accumulator(1)) inputs.push_back(*acc);
-  const Tensor dx = c.tracer().node(OpKind::kRmsNormGrad, std::move(inputs), c.node().attrs)[0];
-  if (c.wants_grad(0)) c.add_grad(0, dx);
+  if (auto acc = c.accumulator(2)) accumulate(c, OpKind::kBiasGrad, {*dy, *acc}, NoAttrs{});
+  norm_grad(c, OpKind::kLayerNormGrad, *dy);
 }
 
 void rope_rule(RuleContext& c) {
@@ -112,10 +129,11 @@ void attention_rule(RuleContext& c) {
   }
 }
 
-void silu_rule(RuleContext& c) {
+template <OpKind kGrad>
+void activation_rule(RuleContext& c) {
   const auto dy = c.output_grad(0);
   if (!dy || !c.wants_grad(0)) return;
-  c.add_grad(0, c.tracer().node(OpKind::kSiluGrad, {c.input(0), *dy}, NoAttrs{})[0]);
+  c.add_grad(0, c.tracer().node(kGrad, {c.input(0), *dy}, NoAttrs{})[0]);
 }
 
 void mul_rule(RuleContext& c) {
@@ -125,11 +143,11 @@ void mul_rule(RuleContext& c) {
   if (c.wants_grad(1)) c.add_grad(1, mul(*dy, c.input(0)));
 }
 
-void silu_mul_rule(RuleContext& c) {
+template <OpKind kGrad>
+void gated_rule(RuleContext& c) {
   const auto dy = c.output_grad(0);
   if (!dy) return;
-  const auto grads =
-      c.tracer().node(OpKind::kSiluMulGrad, {c.input(0), c.input(1), *dy}, NoAttrs{});
+  const auto grads = c.tracer().node(kGrad, {c.input(0), c.input(1), *dy}, NoAttrs{});
   for (size_t i = 0; i < 2; ++i) {
     if (c.wants_grad(i)) c.add_grad(i, grads[i]);
   }
@@ -154,7 +172,7 @@ void head_rule(RuleContext& c) {
   if (!d_logprob) return;
   std::vector<Tensor> inputs{c.input(0), c.input(1), c.input(2), c.output(1), *d_logprob};
   if (auto acc = c.accumulator(1)) inputs.push_back(*acc);
-  const Tensor dx = c.tracer().node(OpKind::kHeadLogprobGrad, std::move(inputs), NoAttrs{})[0];
+  const Tensor dx = c.tracer().node(OpKind::kHeadLogprobGrad, std::move(inputs), c.node().attrs)[0];
   if (c.wants_grad(0)) c.add_grad(0, dx);
 }
 
@@ -175,20 +193,28 @@ GradRule grad_rule(OpKind op) {
   switch (op) {
     case OpKind::kEmbedding:
       return embedding_rule;
+    case OpKind::kPositionEmbedding:
+      return position_embedding_rule;
     case OpKind::kLinear:
       return linear_rule;
     case OpKind::kRmsNorm:
       return rms_norm_rule;
+    case OpKind::kLayerNorm:
+      return layer_norm_rule;
     case OpKind::kRope:
       return rope_rule;
     case OpKind::kAttention:
       return attention_rule;
     case OpKind::kSilu:
-      return silu_rule;
+      return activation_rule<OpKind::kSiluGrad>;
+    case OpKind::kGelu:
+      return activation_rule<OpKind::kGeluGrad>;
     case OpKind::kMul:
       return mul_rule;
     case OpKind::kSiluMul:
-      return silu_mul_rule;
+      return gated_rule<OpKind::kSiluMulGrad>;
+    case OpKind::kGeluMul:
+      return gated_rule<OpKind::kGeluMulGrad>;
     case OpKind::kAdd:
       return add_rule;
     case OpKind::kGatherRows:

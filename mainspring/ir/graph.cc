@@ -42,14 +42,21 @@ struct AttrsPrinter {
     out << " {slot=" << a.slot << " dropout=" << a.x_dropout << "}";
   }
   void operator()(const NormAttrs& a) const {
-    out << " {width=" << a.width << " eps=" << a.eps << "}";
+    out << " {width=" << a.width << " eps=" << a.eps << (a.plus_one ? " plus_one" : "") << "}";
   }
   void operator()(const RopeAttrs& a) const {
-    out << " {heads=" << a.heads << " c=" << a.head_width << (a.inverse ? " inverse" : "") << "}";
+    out << " {heads=" << a.heads << " c=" << a.head_width << (a.inverse ? " inverse" : "");
+    if (a.first_row != 0) out << " first_row=" << a.first_row;
+    out << "}";
   }
   void operator()(const AttentionAttrs& a) const {
     out << " {h=" << a.query_heads << " kv=" << a.kv_heads << " c=" << a.head_width
-        << " scale=" << a.scale << " window=" << a.window << " layer=" << a.layer << "}";
+        << " scale=" << a.scale << " window=" << a.window << " layer=" << a.layer;
+    if (a.softcap > 0.0f) out << " softcap=" << a.softcap;
+    out << "}";
+  }
+  void operator()(const HeadAttrs& a) const {
+    if (a.softcap > 0.0f) out << " {softcap=" << a.softcap << "}";
   }
   void operator()(const ScalarAttrs& a) const { out << " {" << a.value << "}"; }
 };

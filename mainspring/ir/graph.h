@@ -24,15 +24,20 @@ enum class OpKind : uint8_t {
   kState,  // f32, updated in place: gradient accumulators, masters, moments
   // Forward.
   kEmbedding,
+  kPositionEmbedding,
   kLinear,
   kRmsNorm,
+  kLayerNorm,
   kRope,
   kAttention,
   kSilu,
+  kGelu,
   kMul,
   kSiluMul,
+  kGeluMul,
   kAdd,
   kGatherRows,
+  kSoftCap,
   kHeadLogprob,
   // Per-token loss arithmetic, f32.
   kScale,
@@ -40,13 +45,17 @@ enum class OpKind : uint8_t {
   // Gradients.
   kFill,
   kEmbeddingGrad,
+  kPositionEmbeddingGrad,
   kLinearInputGrad,
   kLinearWeightGrad,
   kLoraUpGrad,
   kBiasGrad,
   kRmsNormGrad,
+  kLayerNormGrad,
   kSiluGrad,
+  kGeluGrad,
   kSiluMulGrad,
+  kGeluMulGrad,
   kAttentionGrad,
   kScatterRows,
   kHeadLogprobGrad,
@@ -100,10 +109,12 @@ struct WeightGradAttrs {
   friend bool operator==(const WeightGradAttrs&, const WeightGradAttrs&) = default;
 };
 
-/// kRmsNorm, kRmsNormGrad: over groups of `width` along the last axis.
+/// kRmsNorm, kRmsNormGrad: over groups of `width` along the last axis. kLayerNorm, kLayerNormGrad:
+/// `width` is the whole axis.
 struct NormAttrs {
   int64_t width = 0;
   float eps = 0.0f;
+  bool plus_one = false;  // rms_norm: the weight is 1 + w
   friend bool operator==(const NormAttrs&, const NormAttrs&) = default;
 };
 
@@ -113,6 +124,7 @@ struct RopeAttrs {
   int64_t heads = 0;
   int64_t head_width = 0;
   bool inverse = false;
+  int64_t first_row = 0;  // the table's row of position 0
   friend bool operator==(const RopeAttrs&, const RopeAttrs&) = default;
 };
 
@@ -125,17 +137,25 @@ struct AttentionAttrs {
   float scale = 1.0f;
   int64_t window = 0;
   int64_t layer = 0;
+  float softcap = 0.0f;  // scores become softcap * tanh(score / softcap); 0: they stay
   friend bool operator==(const AttentionAttrs&, const AttentionAttrs&) = default;
 };
 
-/// kScale: y = factor * x.  kFill: a constant of the given type.
+/// kHeadLogprob, kHeadLogprobGrad: logits become softcap * tanh(logit / softcap); 0: they stay.
+struct HeadAttrs {
+  float softcap = 0.0f;
+  friend bool operator==(const HeadAttrs&, const HeadAttrs&) = default;
+};
+
+/// kScale: y = factor * x.  kSoftCap: y = cap * tanh(x / cap).  kFill: a constant of the given
+/// type.
 struct ScalarAttrs {
   float value = 0.0f;
   friend bool operator==(const ScalarAttrs&, const ScalarAttrs&) = default;
 };
 
 using Attrs = std::variant<NoAttrs, SourceAttrs, LinearAttrs, LoraAttrs, WeightGradAttrs, NormAttrs,
-                           RopeAttrs, AttentionAttrs, ScalarAttrs>;
+                           RopeAttrs, AttentionAttrs, HeadAttrs, ScalarAttrs>;
 
 struct Node {
   OpKind op = OpKind::kInput;

@@ -94,6 +94,26 @@ Result<Types> infer_rms_norm(DType compute, const Attrs& attrs, const Types& in)
   return Types{in[0]};
 }
 
+// Inputs x, w, b.
+Result<Types> infer_layer_norm(DType compute, const Attrs& attrs, const Types& in) {
+  const auto& a = std::get<NormAttrs>(attrs);
+  MS_RETURN_IF_ERROR(expect_count(in, 3));
+  MS_RETURN_IF_ERROR(expect(a.width > 0 && is_activation(in[0], compute, a.width),
+                            "x (rows, " + std::to_string(a.width) + ")", got(in, 0)));
+  for (size_t i = 1; i < 3; ++i) {
+    MS_RETURN_IF_ERROR(expect(in[i].shape.dims == std::vector<int64_t>{a.width},
+                              "w, b (" + std::to_string(a.width) + ")", got(in, i)));
+  }
+  return Types{in[0]};
+}
+
+// Input table (positions, d): a row of it per row.
+Result<Types> infer_position_embedding(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 1));
+  MS_RETURN_IF_ERROR(expect(in[0].shape.rank() == 2, "a table (positions, d)", got(in, 0)));
+  return Types{{compute, {{kRows, in[0].shape.dims[1]}}}};
+}
+
 Result<Types> infer_rope(DType compute, const Attrs& attrs, const Types& in) {
   const auto& a = std::get<RopeAttrs>(attrs);
   MS_RETURN_IF_ERROR(expect_count(in, 2));
@@ -104,6 +124,8 @@ Result<Types> infer_rope(DType compute, const Attrs& attrs, const Types& in) {
   MS_RETURN_IF_ERROR(expect(in[1].dtype == DType::kF32 && t.rank() == 3 && t.dims[1] > 0 &&
                                 t.dims[1] <= a.head_width / 2 && t.dims[2] == 2,
                             "a table f32(positions, at most c/2, 2)", got(in, 1)));
+  MS_RETURN_IF_ERROR(expect(a.first_row >= 0 && a.first_row < t.dims[0], "a first row of the table",
+                            std::to_string(a.first_row)));
   return Types{in[0]};
 }
 
@@ -200,9 +222,18 @@ Result<Types> infer_head_grad(DType compute, const Attrs&, const Types& in) {
   return out;
 }
 
-Result<Types> infer_scale(DType, const Attrs&, const Types& in) {
+Result<Types> infer_scale(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 1));
+  MS_RETURN_IF_ERROR(expect(in[0].dtype == DType::kF32 || in[0].dtype == compute,
+                            "f32 or an activation", got(in, 0)));
+  return Types{in[0]};
+}
+
+Result<Types> infer_soft_cap(DType, const Attrs& attrs, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 1));
   MS_RETURN_IF_ERROR(expect(in[0].dtype == DType::kF32, "f32", got(in, 0)));
+  const float cap = std::get<ScalarAttrs>(attrs).value;
+  MS_RETURN_IF_ERROR(expect(cap > 0.0f, "a positive cap", std::to_string(cap)));
   return Types{in[0]};
 }
 
@@ -225,6 +256,16 @@ Result<Types> infer_embedding_grad(DType compute, const Attrs&, const Types& in)
                                 in[2].shape.dims[1] == in[1].shape.dims[1],
                             "an accumulator f32(v, d)", got(in, 2)));
   return Types{in[2]};
+}
+
+// Inputs dy, acc (positions, d).
+Result<Types> infer_position_embedding_grad(DType compute, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 2));
+  MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0), "dy (rows, d)", got(in, 0)));
+  MS_RETURN_IF_ERROR(expect(in[1].dtype == DType::kF32 && in[1].shape.rank() == 2 &&
+                                in[1].shape.dims[1] == in[0].shape.dims[1],
+                            "an accumulator f32(positions, d)", got(in, 1)));
+  return Types{in[1]};
 }
 
 Result<Types> infer_linear_input_grad(DType compute, const Attrs& attrs, const Types& in) {
@@ -294,8 +335,13 @@ Result<Types> infer_rms_norm_grad(DType compute, const Attrs& attrs, const Types
   return out;
 }
 
+// Inputs x, w, dy [, acc]; outputs dx [, acc].
+Result<Types> infer_layer_norm_grad(DType compute, const Attrs& attrs, const Types& in) {
+  return infer_rms_norm_grad(compute, attrs, in);
+}
+
 // Inputs gate, up, dy; outputs dgate, dup.
-Result<Types> infer_silu_mul_grad(DType compute, const Attrs& attrs, const Types& in) {
+Result<Types> infer_gated_grad(DType compute, const Attrs& attrs, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 3));
   MS_RETURN_IF_ERROR(infer_same_as_first(compute, attrs, in).status());
   return Types{in[0], in[0]};
@@ -415,6 +461,12 @@ constexpr OpInfo kTable[] = {
      .is_differentiable = true,
      .infer = infer_embedding,
      .flops = flops_none},
+    {.kind = OpKind::kPositionEmbedding,
+     .name = "position_embedding",
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_position_embedding,
+     .flops = flops_none},
     {.kind = OpKind::kLinear,
      .name = "linear",
      .is_differentiable = true,
@@ -425,6 +477,12 @@ constexpr OpInfo kTable[] = {
      .is_cheap = true,
      .is_differentiable = true,
      .infer = infer_rms_norm,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kLayerNorm,
+     .name = "layer_norm",
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_layer_norm,
      .flops = flops_pointwise},
     {.kind = OpKind::kRope,
      .name = "rope",
@@ -439,6 +497,13 @@ constexpr OpInfo kTable[] = {
      .flops = flops_attention},
     {.kind = OpKind::kSilu,
      .name = "silu",
+     .is_elementwise = true,
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_same<1>,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kGelu,
+     .name = "gelu",
      .is_elementwise = true,
      .is_cheap = true,
      .is_differentiable = true,
@@ -459,6 +524,14 @@ constexpr OpInfo kTable[] = {
      .is_differentiable = true,
      .infer = infer_same<2>,
      .flops = flops_pointwise},
+    {.kind = OpKind::kGeluMul,
+     .name = "gelu_mul",
+     .is_elementwise = true,
+     .is_fused = true,
+     .is_cheap = true,
+     .is_differentiable = true,
+     .infer = infer_same<2>,
+     .flops = flops_pointwise},
     {.kind = OpKind::kAdd,
      .name = "add",
      .is_elementwise = true,
@@ -472,6 +545,12 @@ constexpr OpInfo kTable[] = {
      .is_differentiable = true,
      .infer = infer_gather,
      .flops = flops_none},
+    {.kind = OpKind::kSoftCap,
+     .name = "soft_cap",
+     .is_elementwise = true,
+     .is_cheap = true,
+     .infer = infer_soft_cap,
+     .flops = flops_pointwise},
     {.kind = OpKind::kHeadLogprob,
      .name = "head_logprob",
      .is_fused = true,
@@ -496,6 +575,12 @@ constexpr OpInfo kTable[] = {
      .writes_state = true,
      .aliased_input = 2,
      .infer = infer_embedding_grad,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kPositionEmbeddingGrad,
+     .name = "position_embedding_grad",
+     .writes_state = true,
+     .aliased_input = 1,
+     .infer = infer_position_embedding_grad,
      .flops = flops_pointwise},
     {.kind = OpKind::kLinearInputGrad,
      .name = "linear_input_grad",
@@ -523,8 +608,19 @@ constexpr OpInfo kTable[] = {
      .aliased_input = 3,
      .infer = infer_rms_norm_grad,
      .flops = flops_pointwise},
+    {.kind = OpKind::kLayerNormGrad,
+     .name = "layer_norm_grad",
+     .writes_state = true,
+     .aliased_input = 3,
+     .infer = infer_layer_norm_grad,
+     .flops = flops_pointwise},
     {.kind = OpKind::kSiluGrad,
      .name = "silu_grad",
+     .is_elementwise = true,
+     .infer = infer_same<2>,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kGeluGrad,
+     .name = "gelu_grad",
      .is_elementwise = true,
      .infer = infer_same<2>,
      .flops = flops_pointwise},
@@ -532,7 +628,13 @@ constexpr OpInfo kTable[] = {
      .name = "silu_mul_grad",
      .is_elementwise = true,
      .is_fused = true,
-     .infer = infer_silu_mul_grad,
+     .infer = infer_gated_grad,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kGeluMulGrad,
+     .name = "gelu_mul_grad",
+     .is_elementwise = true,
+     .is_fused = true,
+     .infer = infer_gated_grad,
      .flops = flops_pointwise},
     {.kind = OpKind::kAttentionGrad,
      .name = "attention_grad",

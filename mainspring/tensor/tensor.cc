@@ -82,20 +82,30 @@ std::vector<Tensor> linear(const Tensor& x, const std::vector<Tensor>& weights,
   return outputs;
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& w, float eps) {
-  const int64_t width = w.shape().rank() == 1 ? w.shape().dims[0] : 0;
-  return x.tracer().node(OpKind::kRmsNorm, {x, w}, NormAttrs{width, eps})[0];
+Tensor position_embedding(const Tensor& table) {
+  return table.tracer().node(OpKind::kPositionEmbedding, {table}, NoAttrs{})[0];
 }
 
-Tensor rope(const Tensor& x, const Tensor& table, int64_t heads) {
+Tensor rms_norm(const Tensor& x, const Tensor& w, float eps, bool plus_one) {
+  const int64_t width = w.shape().rank() == 1 ? w.shape().dims[0] : 0;
+  return x.tracer().node(OpKind::kRmsNorm, {x, w}, NormAttrs{width, eps, plus_one})[0];
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& w, const Tensor& b, float eps) {
+  const int64_t width = w.shape().rank() == 1 ? w.shape().dims[0] : 0;
+  return x.tracer().node(OpKind::kLayerNorm, {x, w, b}, NormAttrs{width, eps})[0];
+}
+
+Tensor rope(const Tensor& x, const Tensor& table, int64_t heads, int64_t first_row) {
   const int64_t width = heads > 0 && x.shape().rank() == 2 ? x.shape().dims[1] / heads : 0;
-  return x.tracer().node(OpKind::kRope, {x, table}, RopeAttrs{heads, width, false})[0];
+  return x.tracer().node(OpKind::kRope, {x, table}, RopeAttrs{heads, width, false, first_row})[0];
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionAttrs& attrs) {
   return q.tracer().node(OpKind::kAttention, {q, k, v}, attrs)[0];
 }
 
+Tensor gelu(const Tensor& x) { return x.tracer().node(OpKind::kGelu, {x}, NoAttrs{})[0]; }
 Tensor silu(const Tensor& x) { return x.tracer().node(OpKind::kSilu, {x}, NoAttrs{})[0]; }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
@@ -111,8 +121,12 @@ Tensor gather_rows(const Tensor& x) {
   return x.tracer().node(OpKind::kGatherRows, {x}, NoAttrs{})[0];
 }
 
-Tensor head_logprob(const Tensor& x, const Tensor& head, const Tensor& targets) {
-  return x.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, NoAttrs{})[0];
+Tensor soft_cap(const Tensor& x, float cap) {
+  return x.tracer().node(OpKind::kSoftCap, {x}, ScalarAttrs{cap})[0];
+}
+
+Tensor head_logprob(const Tensor& x, const Tensor& head, const Tensor& targets, float softcap) {
+  return x.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, HeadAttrs{softcap})[0];
 }
 
 Tensor scale(const Tensor& x, float factor) {

@@ -113,17 +113,27 @@ struct LinearOptions {
 std::vector<Tensor> linear(const Tensor& x, const std::vector<Tensor>& weights,
                            const LinearOptions& options = {});
 
+/// Learned positions: the table's row of each row's absolute position.
+/// Shapes: table (positions, d); result (rows, d).
+Tensor position_embedding(const Tensor& table);
+
 /// Root-mean-square norm over groups of w's length along the last axis:
-///   y = x / sqrt(mean(x^2) + eps) * w.
+///   y = x / sqrt(mean(x^2) + eps) * w,  with `plus_one` times (1 + w).
 /// Shapes: x (rows, k * width); w (width); result like x. Kept in f32, rounded once.
 /// Source: Zhang & Sennrich 2019, arXiv:1910.07467.
-Tensor rms_norm(const Tensor& x, const Tensor& w, float eps);
+Tensor rms_norm(const Tensor& x, const Tensor& w, float eps, bool plus_one = false);
+
+/// Layer norm over the last axis: y = (x - mean) / sqrt(mean((x - mean)^2) + eps) * w + b.
+/// Shapes: x (rows, d); w, b (d); result like x. Kept in f32, rounded once.
+/// Source: Ba, Kiros & Hinton 2016, arXiv:1607.06450.
+Tensor layer_norm(const Tensor& x, const Tensor& w, const Tensor& b, float eps);
 
 /// Rotary position embedding by the row's absolute position, pairing i with i + n for i < n; a
 /// head's elements from 2n on pass through.
 /// Shapes: x (rows, heads * c); table f32(positions, n <= c/2, 2) of cos and sin; result like x.
+/// `first_row`: the table's row of position 0, where one table holds several.
 /// Source: Su et al. 2021, arXiv:2104.09864.
-Tensor rope(const Tensor& x, const Tensor& table, int64_t heads);
+Tensor rope(const Tensor& x, const Tensor& table, int64_t heads, int64_t first_row = 0);
 
 /// Causal attention within each sequence (window > 0: sliding).
 /// Shapes: q (rows, h*c); k, v (rows, kv*c); result (rows, h*c).
@@ -131,6 +141,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 
 /// x * sigmoid(x).
 Tensor silu(const Tensor& x);
+/// The tanh form of x Phi(x).  Source: Hendrycks & Gimpel 2016, arXiv:1606.08415.
+Tensor gelu(const Tensor& x);
 Tensor mul(const Tensor& a, const Tensor& b);
 /// The sum in f32 in the order given, rounded once.
 Tensor add(const std::vector<Tensor>& terms);
@@ -138,10 +150,15 @@ Tensor add(const std::vector<Tensor>& terms);
 /// Rows that reach the head.  Shapes: x (rows, d); result (picked, d).
 Tensor gather_rows(const Tensor& x);
 
-/// Log-probability of each target without holding [picked, v].
-/// Shapes: x (picked, d); head (v, d); targets i32(picked); result f32(picked).
-Tensor head_logprob(const Tensor& x, const Tensor& head, const Tensor& targets);
+/// cap * tanh(x / cap) of f32 logits, for sampling: it has no gradient of its own.
+Tensor soft_cap(const Tensor& x, float cap);
 
+/// Log-probability of each target without holding [picked, v]; of capped logits if softcap > 0.
+/// Shapes: x (picked, d); head (v, d); targets i32(picked); result f32(picked).
+Tensor head_logprob(const Tensor& x, const Tensor& head, const Tensor& targets,
+                    float softcap = 0.0f);
+
+/// factor * x, of f32 values or activations.
 Tensor scale(const Tensor& x, float factor);
 /// The sum of all elements, f32(1), in 16 lanes and a fixed tree.
 Tensor reduce_sum(const Tensor& x);

@@ -7,7 +7,8 @@ namespace {
 
 std::string name_of(const std::string& stem, const AttentionAttrs& a) {
   return stem + "_h" + std::to_string(a.query_heads) + "_kv" + std::to_string(a.kv_heads) + "_c" +
-         std::to_string(a.head_width) + (a.window > 0 ? "_window" + std::to_string(a.window) : "");
+         std::to_string(a.head_width) + (a.window > 0 ? "_window" + std::to_string(a.window) : "") +
+         (a.softcap > 0 ? "_softcap" : "");
 }
 
 // Probabilities are rounded before their product; in the gradient also their derivatives, and o and
@@ -101,7 +102,16 @@ std::vector<OpCase> attention_cases() {
   window.window = 3;
   AttentionAttrs long_window = narrow;
   long_window.window = 70;
-  return {forward(narrow, true),
+  AttentionAttrs capped = grouped;
+  capped.softcap = 2.0f;  // scores reach 4: the cap bends them
+  AttentionAttrs capped_window = long_window;
+  capped_window.softcap = 1.5f;
+  return {forward(capped, true),
+          forward(capped_window, false, blocks(), "_blocks"),
+          cached(capped_window),
+          backward(capped),
+          backward(capped_window, blocks(), "_blocks"),
+          forward(narrow, true),
           forward(grouped, true),
           forward(wide, false),
           forward(odd_vector, false),

@@ -11,15 +11,15 @@ std::string sizes(int64_t d, int64_t vocabulary) {
 // Vocabularies below, at and off the cut of 8 segments of multiples of 16.
 constexpr int64_t kShapes[][2] = {{1, 2}, {8, 17}, {24, 128}, {130, 301}};
 
-OpCase logprob(int64_t d, int64_t vocabulary) {
+OpCase logprob(int64_t d, int64_t vocabulary, float softcap = 0.0f) {
   return {.op = OpKind::kHeadLogprob,
-          .name = "head_logprob_" + sizes(d, vocabulary),
+          .name = "head_logprob_" + sizes(d, vocabulary) + (softcap > 0.0f ? "_softcap" : ""),
           .build =
               [=](CaseBuilder& b) {
                 const auto out = b.tracer().node(OpKind::kHeadLogprob,
                                                  {b.picks("x", d), b.param("head", {vocabulary, d}),
                                                   b.targets("targets", vocabulary)},
-                                                 NoAttrs{});
+                                                 HeadAttrs{softcap});
                 b.check("logprob", out[0]);
                 b.check("lse", out[1], {.differentiable = false});
               },
@@ -27,19 +27,21 @@ OpCase logprob(int64_t d, int64_t vocabulary) {
           .has_gradient = d <= 24};
 }
 
-OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen) {
+OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen, float softcap = 0.0f) {
   return {.op = OpKind::kHeadLogprobGrad,
-          .name = "head_logprob_grad_" + sizes(d, vocabulary) + (is_frozen ? "_frozen" : ""),
+          .name = "head_logprob_grad_" + sizes(d, vocabulary) + (is_frozen ? "_frozen" : "") +
+                  (softcap > 0.0f ? "_softcap" : ""),
           .build =
               [=](CaseBuilder& b) {
                 const Tensor x = b.picks("x", d);
                 const Tensor head = b.param("head", {vocabulary, d});
                 const Tensor targets = b.targets("targets", vocabulary);
+                const HeadAttrs attrs{softcap};
                 const auto forward =
-                    b.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, NoAttrs{});
+                    b.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, attrs);
                 std::vector<Tensor> inputs{x, head, targets, forward[1], b.per_pick("d_logprob")};
                 if (!is_frozen) inputs.push_back(b.state("acc", {vocabulary, d}));
-                b.check("dx", b.tracer().node(OpKind::kHeadLogprobGrad, inputs, NoAttrs{})[0]);
+                b.check("dx", b.tracer().node(OpKind::kHeadLogprobGrad, inputs, attrs)[0]);
                 if (!is_frozen) b.check_state("acc");
               },
           .tolerance = {.sums = 64, .inner = 1}};  // logit gradients are rounded
@@ -75,6 +77,9 @@ std::vector<OpCase> head_cases() {
   for (const auto& [d, vocabulary] : kShapes) {
     cases.push_back(logprob(d, vocabulary));
     cases.push_back(logprob_grad(d, vocabulary, d == 8));
+    // A cap about the size of the logits bends most of them.
+    cases.push_back(logprob(d, vocabulary, 2.0f));
+    cases.push_back(logprob_grad(d, vocabulary, d == 24, 2.0f));
   }
   return cases;
 }

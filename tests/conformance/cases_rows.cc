@@ -35,6 +35,67 @@ OpCase embedding_grad_case(int64_t d) {
           }};
 }
 
+OpCase position_embedding_case(int64_t d, DType dtype) {
+  return {.op = OpKind::kPositionEmbedding,
+          .name = with_width("position_embedding_" + std::string(dtype_name(dtype)), d),
+          .build =
+              [=](CaseBuilder& b) {
+                const Tensor y = position_embedding(b.param("table", {256, d}, dtype));
+                b.check("y", add({y, b.rows("x", d)}));
+              },
+          .has_gradient = dtype == DType::kF32};
+}
+
+OpCase position_embedding_grad_case(int64_t d) {
+  return {.op = OpKind::kPositionEmbeddingGrad,
+          .name = with_width("position_embedding_grad", d),
+          .build = [=](CaseBuilder& b) {
+            b.tracer().node(OpKind::kPositionEmbeddingGrad,
+                            {b.rows("dy", d), b.state("acc", {256, d})}, NoAttrs{});
+            b.check_state("acc");
+          }};
+}
+
+OpCase layer_norm_case(int64_t width, bool by_picks) {
+  return {.op = OpKind::kLayerNorm,
+          .name = with_width("layer_norm", width) + (by_picks ? "_of_picks" : ""),
+          .build =
+              [=](CaseBuilder& b) {
+                const Tensor x = by_picks ? b.picks("x", width) : b.rows("x", width);
+                b.check("y", layer_norm(x, b.param("w", {width}), b.param("b", {width}), 1e-5f));
+              },
+          // x - mean is a difference of neighbours
+          .tolerance = {.sums = 32, .inner = 0, .magnitude = 1},
+          // At width 1 the result does not depend on x.
+          .has_gradient = width > 1 && width <= 64};
+}
+
+OpCase layer_norm_grad_case(int64_t width, bool is_frozen) {
+  return {.op = OpKind::kLayerNormGrad,
+          .name = with_width("layer_norm_grad", width) + (is_frozen ? "_frozen" : ""),
+          .build =
+              [=](CaseBuilder& b) {
+                std::vector<Tensor> inputs{b.rows("x", width), b.param("w", {width}),
+                                           b.rows("dy", width)};
+                if (!is_frozen) inputs.push_back(b.state("acc", {width}));
+                b.check("dx", node(b, OpKind::kLayerNormGrad, inputs, NormAttrs{width, 1e-5f}));
+                if (!is_frozen) b.check_state("acc");
+              },
+          .tolerance = {.sums = 64, .inner = 0, .magnitude = 1}};
+}
+
+OpCase rms_norm_plus_one_case(int64_t groups, int64_t width) {
+  return {.op = OpKind::kRmsNorm,
+          .name = with_width("rms_norm_plus_one_" + std::to_string(groups) + "_groups", width),
+          .build =
+              [=](CaseBuilder& b) {
+                b.check("y", rms_norm(b.rows("x", groups * width), b.param("w", {width}), 1e-5f,
+                                      /*plus_one=*/true));
+              },
+          .tolerance = {.sums = 16},
+          .has_gradient = true};
+}
+
 OpCase rms_norm_case(int64_t groups, int64_t width) {
   return {.op = OpKind::kRmsNorm,
           .name = with_width("rms_norm_" + std::to_string(groups) + "_groups", width),
@@ -129,6 +190,47 @@ OpCase silu_extremes() {
           .tolerance = {.sums = 16}};
 }
 
+OpCase gelu_extremes() {
+  return {.op = OpKind::kGelu,
+          .name = "gelu_extremes",
+          .build = [](CaseBuilder& b) { b.check("y", gelu(b.rows("x", 33, 200))); },
+          .tolerance = {.sums = 16}};
+}
+
+// Embeddings are scaled before the first layer.
+OpCase scale_of_activations(int64_t width) {
+  return {.op = OpKind::kScale,
+          .name = with_width("scale_of_activations", width),
+          .build = [=](CaseBuilder& b) { b.check("y", scale(b.rows("x", width), 5.5f)); },
+          .has_gradient = true};
+}
+
+// Logits of a linear with f32 output, as the sampler has them.
+OpCase soft_cap_case(float cap) {
+  return {.op = OpKind::kSoftCap,
+          .name = "soft_cap_" + std::to_string(static_cast<int>(cap)),
+          .build =
+              [=](CaseBuilder& b) {
+                const Tensor logits =
+                    linear(b.picks("x", 17, 4), {b.param("w", {45, 17})}, {.f32_output = true})[0];
+                b.check("y", soft_cap(logits, cap), {.differentiable = false});
+              },
+          .tolerance = {.sums = 32}};
+}
+
+// A second table behind the first: its angles start at row 32.
+OpCase rope_second_table() {
+  return {.op = OpKind::kRope,
+          .name = "rope_second_table",
+          .build =
+              [](CaseBuilder& b) {
+                const Tensor table = b.constant("table", {96, 8, 2}, rope_table(96, 8));
+                b.check("y", rope(b.rows("x", 2 * 16), table, 2, /*first_row=*/32));
+              },
+          .tolerance = {.sums = 4},
+          .has_gradient = true};
+}
+
 OpCase gather_case(int64_t d) {
   return {.op = OpKind::kGatherRows,
           .name = with_width("gather_rows", d),
@@ -149,7 +251,12 @@ OpCase scatter_case(int64_t d) {
 }  // namespace
 
 std::vector<OpCase> row_cases() {
-  std::vector<OpCase> cases{silu_extremes(),
+  std::vector<OpCase> cases{gelu_extremes(),
+                            soft_cap_case(30.0f),
+                            soft_cap_case(3.0f),
+                            rope_second_table(),
+                            layer_norm_case(24, true),
+                            silu_extremes(),
                             rms_norm_of_picks(),
                             rope_case(1, 2, 2, false),
                             rope_case(3, 16, 16, false),
@@ -158,6 +265,10 @@ std::vector<OpCase> row_cases() {
                             rope_case(2, 64, 48, true)};
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     cases.push_back(embedding_case(9, dtype));
+  for (DType dtype : {DType::kF32, DType::kBF16})
+    cases.push_back(position_embedding_case(19, dtype));
+  cases.push_back(rms_norm_plus_one_case(1, 33));
+  cases.push_back(rms_norm_plus_one_case(3, 16));
   for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4})
     cases.push_back(embedding_case(64, dtype));
   for (DType dtype : {DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
@@ -166,6 +277,9 @@ std::vector<OpCase> row_cases() {
     cases.push_back(rms_norm_case(1, width));
     cases.push_back(rms_norm_grad_case(1, width, width == 17));
     cases.push_back(embedding_grad_case(width));
+    cases.push_back(position_embedding_grad_case(width));
+    cases.push_back(layer_norm_case(width, false));
+    cases.push_back(layer_norm_grad_case(width, width == 17));
   }
   cases.push_back(rms_norm_case(3, 16));
   cases.push_back(rms_norm_grad_case(3, 16, false));
@@ -175,6 +289,11 @@ std::vector<OpCase> row_cases() {
     cases.push_back(elementwise_case(OpKind::kMul, "mul", 2, width, 0, true));
     cases.push_back(elementwise_case(OpKind::kSiluMul, "silu_mul", 2, width, 1, true));
     cases.push_back(elementwise_case(OpKind::kSiluMulGrad, "silu_mul_grad", 3, width, 2, false));
+    cases.push_back(elementwise_case(OpKind::kGelu, "gelu", 1, width, 0, true));
+    cases.push_back(elementwise_case(OpKind::kGeluGrad, "gelu_grad", 2, width, 0, false));
+    cases.push_back(elementwise_case(OpKind::kGeluMul, "gelu_mul", 2, width, 1, true));
+    cases.push_back(elementwise_case(OpKind::kGeluMulGrad, "gelu_mul_grad", 3, width, 2, false));
+    cases.push_back(scale_of_activations(width));
     cases.push_back(elementwise_case(OpKind::kAdd, "add_two", 2, width, 0, true));
     cases.push_back(elementwise_case(OpKind::kAdd, "add_five", 5, width, 0, true));
     cases.push_back(gather_case(width));

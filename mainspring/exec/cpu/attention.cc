@@ -72,6 +72,7 @@ AttentionTask make_task(const ForwardCall& call, const Segment& segment, int64_t
   task.width = shape.width;
   task.scale = shape.scale;
   task.window = shape.window;
+  task.softcap = shape.softcap;
   task.q_stride = shape.query_heads * shape.width;
   const int64_t row = segment.row_begin + first_row;
   const int64_t head = kv_head * task.group;

@@ -62,6 +62,7 @@ void attention_grad(const Context& context, const AttentionShape& shape, int64_t
     task.width = shape.width;
     task.scale = shape.scale;
     task.window = shape.window;
+    task.softcap = shape.softcap;
     task.q = value_at(context, q, q_at);
     task.o = value_at(context, o, q_at);
     task.d_o = value_at(context, d_o, q_at);

@@ -43,4 +43,32 @@ void embedding_grad(const Context& context, int64_t /*rows*/, int64_t d, const i
   });
 }
 
+size_t position_embedding_scratch_bytes(int64_t rows) {
+  return static_cast<size_t>(rows) * sizeof(int32_t);
+}
+
+namespace {
+
+/// The position of every row, as a token; padding rows are not read.
+const int32_t* positions_of(const RowTable& table, void* scratch) {
+  auto* positions = static_cast<int32_t*>(scratch);
+  for (const Segment& segment : table.segments) {
+    for (int32_t i = 0; i < segment.num_rows; ++i)
+      positions[segment.row_begin + i] = static_cast<int32_t>(segment.position) + i;
+  }
+  return positions;
+}
+
+}  // namespace
+
+void position_embedding_forward(const Context& context, int64_t rows, const WeightView& weight,
+                                void* y, const RowTable& table, void* scratch) {
+  embedding_forward(context, rows, positions_of(table, scratch), weight, y, table);
+}
+
+void position_embedding_grad(const Context& context, int64_t rows, int64_t d, const void* dy,
+                             float* acc, const RowTable& table, void* scratch) {
+  embedding_grad(context, rows, d, positions_of(table, scratch), dy, acc, table);
+}
+
 }  // namespace mainspring::cpu

@@ -161,9 +161,13 @@ class HeadGrad {
           std::memset(y, 0, static_cast<size_t>(width * value_bytes(context_)));
           continue;
         }
-        const float* logits = i < kept_ ? head_.kept_logits + i * head_.weight.out + slice.begin
-                                        : computed.first + (i - kept_) * computed.stride;
-        rows_of(context_).logit_grad(width, logits, lse_[i], d_logprob_[i],
+        const float* logits = head_.kept_logits + i * head_.weight.out + slice.begin;
+        if (i >= kept_) {
+          float* row = computed.first + (i - kept_) * computed.stride;
+          if (head_.softcap > 0.0f) rows_of(context_).soft_cap(row, width, head_.softcap, row);
+          logits = row;
+        }
+        rows_of(context_).logit_grad(width, logits, lse_[i], d_logprob_[i], head_.softcap,
                                      head_.targets[i] - slice.begin, y);
       }
     });
@@ -179,7 +183,7 @@ class HeadGrad {
   }
 
   struct Rows {
-    const float* first = nullptr;
+    float* first = nullptr;
     int64_t stride = 0;
   };
 
@@ -291,12 +295,13 @@ void head_logprob_forward(const Context& context, const Head& head, float* logpr
                    nullptr, linear_scratch);
     context.pool->run(count, [&](int64_t i, int) {
       const int64_t pick = first + i;
-      const float* row = logits + i * vocabulary;
+      float* row = logits + i * vocabulary;
       if (head.picks[pick] < 0) {
         logprob[pick] = 0.0f;
         lse[pick] = 0.0f;
         return;
       }
+      if (head.softcap > 0.0f) rows_of(context).soft_cap(row, vocabulary, head.softcap, row);
       const RowStatsValues stats = rows_of(context).row_stats(row, vocabulary);
       lse[pick] = stats.lse;
       logprob[pick] = row[head.targets[pick]] - stats.lse;

@@ -118,7 +118,7 @@ Outputs from_parts(Isa isa, const Case& c) {
     out.lse[i] = row_stats(context, row, c.vocabulary).lse;
     out.logprob[i] = row[c.targets[i]] - out.lse[i];
     const ComputeScope scope;
-    rows_of(context).logit_grad(c.vocabulary, row, out.lse[i], c.d_logprob[i], c.targets[i],
+    rows_of(context).logit_grad(c.vocabulary, row, out.lse[i], c.d_logprob[i], 0.0f, c.targets[i],
                                 dlogits.at(static_cast<int64_t>(i) * c.vocabulary));
   }
   const LinearInputGradTerm term{dlogits.data(), packs.weight};

@@ -190,19 +190,42 @@ void embedding_forward(const Context& context, int64_t rows, const int32_t* toke
 void embedding_grad(const Context& context, int64_t rows, int64_t d, const int32_t* tokens,
                     const void* dy, float* acc, const RowTable& table);
 
+/// y (rows, d) = table row of each row's position; padding rows zero.
+void position_embedding_forward(const Context& context, int64_t rows, const WeightView& weight,
+                                void* y, const RowTable& table, void* scratch);
+/// acc (positions, d) f32: row of each position += dy, in row order (segments in order).
+void position_embedding_grad(const Context& context, int64_t rows, int64_t d, const void* dy,
+                             float* acc, const RowTable& table, void* scratch);
+size_t position_embedding_scratch_bytes(int64_t rows);
+
 // ---- norms, rope, elementwise
 // ----------------------------------------------------------------------
+
+struct NormShape {
+  int64_t row_elements = 0;
+  int64_t width = 0;  // of a group; divides row_elements
+  float eps = 0.0f;
+  bool plus_one = false;  // rms_norm: the weight is 1 + w, added in f32
+};
 
 /// y = round((x * inv) * w), inv = 1 / sqrt(mean(x^2) + eps), over groups of `width` along each row
 /// of `row_elements` (width = row_elements for the block norm, = head width for q/k norm). w
 /// (width) compute dtype. 16-lane fixed-tree reductions (rule 14).
-void rms_norm_forward(const Context& context, int64_t rows, int64_t row_elements, int64_t width,
-                      float eps, const void* x, const void* w, void* y);
+void rms_norm_forward(const Context& context, const NormShape& shape, int64_t rows, const void* x,
+                      const void* w, void* y);
 /// dx = round(...) per group; dw_acc (width) f32 (null: frozen) += fold over rows, then groups
 /// within a row in order, of dy * (x * inv), segments in order.
-void rms_norm_grad(const Context& context, int64_t rows, int64_t row_elements, int64_t width,
-                   float eps, const void* x, const void* w, const void* dy, void* dx, float* dw_acc,
-                   const RowTable& table);
+void rms_norm_grad(const Context& context, const NormShape& shape, int64_t rows, const void* x,
+                   const void* w, const void* dy, void* dx, float* dw_acc, const RowTable& table);
+
+/// y = round(fma(h, w, b)), h = (x - mean) * inv, inv = 1 / sqrt(mean((x - mean)^2) + eps) over
+/// whole rows (width = row_elements). w, b (width) compute dtype. 16-lane fixed-tree reductions.
+void layer_norm_forward(const Context& context, const NormShape& shape, int64_t rows, const void* x,
+                        const void* w, const void* b, void* y);
+/// With g = dy * w: dx = round(inv * ((g - mean(g)) - h * mean(g h))); dw_acc (null: frozen) +=
+/// fold over rows of dy * h, segments in order. The bias's gradient is bias_grad's.
+void layer_norm_grad(const Context& context, const NormShape& shape, int64_t rows, const void* x,
+                     const void* w, const void* dy, void* dx, float* dw_acc, const RowTable& table);
 
 struct RopeShape {
   int64_t heads = 0;
@@ -216,14 +239,23 @@ struct RopeShape {
 void rope(const Context& context, const RopeShape& shape, int64_t rows, const float* cos_sin,
           const void* x, void* y, const RowTable& table);
 
-/// y = round(round(silu(gate)) * up), n elements.
-void silu_mul_forward(const Context& context, int64_t n, const void* gate, const void* up, void* y);
-/// dgate, dup as the parts give them: s = round(silu(gate)), dup = round(dy * s),
-/// ds = round(dy * up), dgate = round(ds * silu'(gate)).
-void silu_mul_grad(const Context& context, int64_t n, const void* gate, const void* up,
-                   const void* dy, void* dgate, void* dup);
-void silu_forward(const Context& context, int64_t n, const void* x, void* y);
-void silu_grad(const Context& context, int64_t n, const void* x, const void* dy, void* dx);
+enum class Activation { kSilu, kGelu };  // x sigmoid(x); gelu in its tanh form
+
+/// y = round(f(x)), n elements; dx = round(dy * f'(x)).
+void activation_forward(const Context& context, Activation f, int64_t n, const void* x, void* y);
+void activation_grad(const Context& context, Activation f, int64_t n, const void* x, const void* dy,
+                     void* dx);
+/// y = round(round(f(gate)) * up), n elements.
+void gated_forward(const Context& context, Activation f, int64_t n, const void* gate,
+                   const void* up, void* y);
+/// dgate, dup as the parts give them: s = round(f(gate)), dup = round(dy * s),
+/// ds = round(dy * up), dgate = round(ds * f'(gate)).
+void gated_grad(const Context& context, Activation f, int64_t n, const void* gate, const void* up,
+                const void* dy, void* dgate, void* dup);
+/// y = round(factor * x).
+void scale_values(const Context& context, int64_t n, const void* x, float factor, void* y);
+/// y = cap * tanh(x * (1 / cap)), n f32 values, in place too.
+void soft_cap(const Context& context, int64_t n, const float* x, float cap, float* y);
 void multiply(const Context& context, int64_t n, const void* a, const void* b, void* y);
 /// y = round(a_0 + a_1 + ...) added in f32 in the order given.
 void add_many(const Context& context, int64_t n, std::span<const void* const> terms, void* y);
@@ -243,6 +275,7 @@ struct AttentionShape {
   int64_t width = 0;        // c, a multiple of 8 up to 256
   float scale = 1.0f;       // applied to the f32 score
   int64_t window = 0;       // 0: full causal; else keys p - window < j <= p
+  float softcap = 0.0f;     // > 0: the score is softcap * tanh(q.k * (scale / softcap))
 };
 
 /// o (rows, h*c), lse (rows, h) f32 (may be null). q (rows, h*c), k and v (rows, kv*c). Segments
@@ -280,12 +313,14 @@ struct Head {
   /// gradient; without, or beyond, the gradient computes them again. The same bits either way.
   float* kept_logits = nullptr;
   int64_t kept_picks = 0;
+  float softcap = 0.0f;  // > 0: every logit is softcap * tanh(logit * (1 / softcap))
 };
 void head_logprob_forward(const Context& context, const Head& head, float* logprob, float* lse,
                           void* scratch);
-/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - exp(logit - lse))); dx
-/// (picked, d) by rule 5; dw_acc (v, d) f32 (null: frozen) folded over picks in order.
-/// `pick_segments`: the table whose segments index picks instead of rows (sequences in order).
+/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - exp(logit - lse))), of
+/// capped logits round(that in f32 * (1 - (logit * (1 / softcap))^2)); dx (picked, d) by rule 5;
+/// dw_acc (v, d) f32 (null: frozen) folded over picks in order. `pick_segments`: the table whose
+/// segments index picks instead of rows (sequences in order).
 void head_logprob_grad(const Context& context, const Head& head, const float* lse,
                        const float* d_logprob, void* dx, float* dw_acc,
                        const RowTable& pick_segments, void* scratch);

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ void expect_rounded(DType dtype, double got, double expected, double size) {
   EXPECT_NEAR(got, expected, unit_roundoff(dtype) * std::fabs(expected) + 8 * 0x1p-24 * size);
 }
 
-TEST(RowOpsTest, RmsNormDividesByTheRootMeanSquare) {
+void expect_rms_norm(bool plus_one) {
   for (const DType dtype : kDtypes) {
     for (const int64_t width : {1, 8, 15, 17, 64, 576}) {
       const int64_t rows = 5;
@@ -41,8 +42,8 @@ TEST(RowOpsTest, RmsNormDividesByTheRootMeanSquare) {
       const Values w = Values::random(dtype, width, 2, 1.0f);
       const Values y = same_on_every_path(dtype, [&](const Context& context) {
         Values out(dtype, x.size());
-        rms_norm_forward(context, rows, groups * width, width, 1e-5f, x.data(), w.data(),
-                         out.data());
+        rms_norm_forward(context, {groups * width, width, 1e-5f, plus_one}, rows, x.data(),
+                         w.data(), out.data());
         return out;
       });
       for (int64_t group = 0; group < rows * groups; ++group) {
@@ -51,8 +52,42 @@ TEST(RowOpsTest, RmsNormDividesByTheRootMeanSquare) {
           squares += x.get(group * width + i) * x.get(group * width + i);
         const double inv = 1.0 / std::sqrt(squares / static_cast<double>(width) + 1e-5);
         for (int64_t i = 0; i < width; ++i) {
-          const double expected = x.get(group * width + i) * inv * w.get(i);
+          const double weight = w.get(i) + (plus_one ? 1.0 : 0.0);
+          const double expected = x.get(group * width + i) * inv * weight;
           expect_rounded(dtype, y.get(group * width + i), expected, std::fabs(expected));
+        }
+      }
+    }
+  }
+}
+
+TEST(RowOpsTest, RmsNormDividesByTheRootMeanSquare) { expect_rms_norm(false); }
+TEST(RowOpsTest, RmsNormAddsOneToAWeightStoredWithoutIt) { expect_rms_norm(true); }
+
+TEST(RowOpsTest, LayerNormTakesTheMeanAway) {
+  for (const DType dtype : kDtypes) {
+    for (const int64_t width : {1, 8, 15, 17, 64, 576}) {
+      const int64_t rows = 5;
+      const Values x = Values::random(dtype, rows * width, 1, 3.0f);
+      const Values w = Values::random(dtype, width, 2, 1.0f);
+      const Values b = Values::random(dtype, width, 3, 1.0f);
+      const Values y = same_on_every_path(dtype, [&](const Context& context) {
+        Values out(dtype, x.size());
+        layer_norm_forward(context, {width, width, 1e-5f}, rows, x.data(), w.data(), b.data(),
+                           out.data());
+        return out;
+      });
+      for (int64_t row = 0; row < rows; ++row) {
+        double mean = 0.0;
+        double variance = 0.0;
+        for (int64_t i = 0; i < width; ++i) mean += x.get(row * width + i);
+        mean /= static_cast<double>(width);
+        for (int64_t i = 0; i < width; ++i) variance += std::pow(x.get(row * width + i) - mean, 2);
+        const double inv = 1.0 / std::sqrt(variance / static_cast<double>(width) + 1e-5);
+        for (int64_t i = 0; i < width; ++i) {
+          const double h = (x.get(row * width + i) - mean) * inv;
+          expect_rounded(dtype, y.get(row * width + i), h * w.get(i) + b.get(i),
+                         std::fabs(h * w.get(i)) + std::fabs(b.get(i)) + inv * std::fabs(mean));
         }
       }
     }
@@ -78,8 +113,8 @@ TEST(RowOpsTest, RmsNormGradientAgreesWithF64) {
       const NormGradients got = same_on_every_path(dtype, [&](const Context& context) {
         NormGradients g{Values(dtype, x.size()),
                         std::vector<float>(static_cast<size_t>(width), 1.0f)};
-        rms_norm_grad(context, rows, row, width, 1e-5f, x.data(), w.data(), dy.data(), g.dx.data(),
-                      g.dw.data(), packed.table);
+        rms_norm_grad(context, {row, width, 1e-5f}, rows, x.data(), w.data(), dy.data(),
+                      g.dx.data(), g.dw.data(), packed.table);
         return g;
       });
       std::vector<double> dw(static_cast<size_t>(width), 1.0);
@@ -164,7 +199,16 @@ double rounded(DType dtype, double x) {
   return dtype == DType::kBF16 ? to_f32(to_bf16(static_cast<float>(x))) : static_cast<float>(x);
 }
 
-TEST(RowOpsTest, SiluAndItsProductFollowTheirDefinitions) {
+/// An activation, its derivative, and the sizes that their roundings go by.
+struct Truth {
+  Activation f;
+  double (*value)(double x);
+  double (*value_size)(double x);
+  double (*derivative)(double x);
+  double (*derivative_size)(double x);
+};
+
+void expect_activation(const Truth& truth) {
   for (const DType dtype : kDtypes) {
     for (const int64_t n : {0, 1, 15, 16, 17, 40000}) {
       const Values gate = Values::random(dtype, n, 1, 12.0f);
@@ -177,35 +221,111 @@ TEST(RowOpsTest, SiluAndItsProductFollowTheirDefinitions) {
           return y;
         });
       };
-      const Values s =
-          unary([&](const Context& c, void* y) { silu_forward(c, n, gate.data(), y); });
-      const Values fused = unary(
-          [&](const Context& c, void* y) { silu_mul_forward(c, n, gate.data(), up.data(), y); });
+      const Values s = unary(
+          [&](const Context& c, void* y) { activation_forward(c, truth.f, n, gate.data(), y); });
+      const Values fused = unary([&](const Context& c, void* y) {
+        gated_forward(c, truth.f, n, gate.data(), up.data(), y);
+      });
       const Values parts =
           unary([&](const Context& c, void* y) { multiply(c, n, s.data(), up.data(), y); });
       EXPECT_EQ(fused, parts);
       const Values ds =
           unary([&](const Context& c, void* y) { multiply(c, n, dy.data(), up.data(), y); });
-      const Values dgate =
-          unary([&](const Context& c, void* y) { silu_grad(c, n, gate.data(), ds.data(), y); });
+      const Values dgate = unary([&](const Context& c, void* y) {
+        activation_grad(c, truth.f, n, gate.data(), ds.data(), y);
+      });
       const Values dup =
           unary([&](const Context& c, void* y) { multiply(c, n, dy.data(), s.data(), y); });
       const auto both = same_on_every_path(dtype, [&](const Context& context) {
         std::vector<Values> out(2, Values(dtype, n));
-        silu_mul_grad(context, n, gate.data(), up.data(), dy.data(), out[0].data(), out[1].data());
+        gated_grad(context, truth.f, n, gate.data(), up.data(), dy.data(), out[0].data(),
+                   out[1].data());
         return out;
       });
       EXPECT_EQ(both[0], dgate);
       EXPECT_EQ(both[1], dup);
       for (int64_t i = 0; i < n; ++i) {
         const double x = gate.get(i);
-        const double p = sigmoid(x);
-        expect_rounded(dtype, s.get(i), x * p, std::fabs(x * p));
-        const double derivative = p * (1.0 + x * (1.0 - p));
-        expect_rounded(dtype, dgate.get(i), ds.get(i) * derivative,
-                       std::fabs(ds.get(i)) * p * (1.0 + std::fabs(x)));
+        expect_rounded(dtype, s.get(i), truth.value(x), truth.value_size(x));
+        expect_rounded(dtype, dgate.get(i), ds.get(i) * truth.derivative(x),
+                       std::fabs(ds.get(i)) * truth.derivative_size(x));
       }
     }
+  }
+}
+
+TEST(RowOpsTest, SiluAndItsProductFollowTheirDefinitions) {
+  expect_activation(
+      {.f = Activation::kSilu,
+       .value = [](double x) { return x * sigmoid(x); },
+       .value_size = [](double x) { return std::fabs(x * sigmoid(x)); },
+       .derivative = [](double x) { return sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))); },
+       .derivative_size = [](double x) { return sigmoid(x) * (1.0 + std::fabs(x)); }});
+}
+
+/// Twice the argument of gelu's tanh, and its derivative.
+double gelu_argument(double x) { return 1.5957691216057308 * (x + 0.044715 * x * x * x); }
+double gelu_slope(double x) { return 1.5957691216057308 * (1.0 + 0.134145 * x * x); }
+/// The argument is rounded before e to its power: the relative error grows with it. What flushes to
+/// zero is below 1e-30.
+double gelu_growth(double x) { return 1.0 + std::fabs(gelu_argument(x)); }
+
+TEST(RowOpsTest, GeluAndItsProductFollowTheirDefinitions) {
+  for (double x = -3.0; x < 3.0; x += 0.1) {  // further out the tanh form cancels in f64
+    EXPECT_NEAR(x * sigmoid(gelu_argument(x)), 0.5 * x * (1.0 + std::tanh(0.5 * gelu_argument(x))),
+                1e-15);
+  }
+  expect_activation({.f = Activation::kGelu,
+                     .value = [](double x) { return x * sigmoid(gelu_argument(x)); },
+                     .value_size =
+                         [](double x) {
+                           return std::fabs(x) *
+                                  (sigmoid(gelu_argument(x)) * gelu_growth(x) + 1e-30);
+                         },
+                     .derivative =
+                         [](double x) {
+                           const double s = sigmoid(gelu_argument(x));
+                           return s * (1.0 + x * (1.0 - s) * gelu_slope(x));
+                         },
+                     .derivative_size =
+                         [](double x) {
+                           return (1.0 + std::fabs(x) * gelu_slope(x)) *
+                                  (sigmoid(gelu_argument(x)) * gelu_growth(x) + 1e-30);
+                         }});
+}
+
+TEST(RowOpsTest, GeluHandlesItsEnds) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> x = {0.0f, 30.0f, -30.0f, 1e30f, -1e30f, nan};
+  const Values value = same_on_every_path(DType::kF32, [&](const Context& context) {
+    Values y(DType::kF32, 6);
+    activation_forward(context, Activation::kGelu, 5, x.data(), y.data());
+    return y;
+  });
+  const Values slope = same_on_every_path(DType::kF32, [&](const Context& context) {
+    const std::vector<float> ones(6, 1.0f);
+    Values y(DType::kF32, 6);
+    activation_grad(context, Activation::kGelu, 5, x.data(), ones.data(), y.data());
+    return y;
+  });
+  const double values[] = {0.0, 30.0, 0.0, 1e30f, 0.0};
+  const double slopes[] = {0.5, 1.0, 0.0, 1.0, 0.0};
+  for (int64_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(value.get(i), values[i]);
+    EXPECT_EQ(slope.get(i), slopes[i]);
+  }
+}
+
+TEST(RowOpsTest, ScaleMultipliesAndRoundsOnce) {
+  for (const DType dtype : kDtypes) {
+    const Values x = Values::random(dtype, 20001, 1, 4.0f);
+    const Values y = same_on_every_path(dtype, [&](const Context& context) {
+      Values out(dtype, x.size());
+      scale_values(context, x.size(), x.data(), 5.65685f, out.data());
+      return out;
+    });
+    for (int64_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(y.get(i), rounded(dtype, static_cast<float>(x.get(i)) * 5.65685f));
   }
 }
 

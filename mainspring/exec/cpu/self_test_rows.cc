@@ -36,8 +36,8 @@ class Outputs {
 
   std::vector<std::pair<const char*, Bytes>> take() { return std::move(all_); }
 
-  void attention(int64_t width, int64_t window) {
-    const AttentionShape shape{3, 1, width, 0.125f, window};
+  void attention(int64_t width, int64_t window, float softcap) {
+    const AttentionShape shape{3, 1, width, 0.125f, window, softcap};
     const Segment segments[2] = {{.row_begin = 0, .num_rows = 67},
                                  {.row_begin = 68, .num_rows = 9}};
     const RowTable table{78, segments, {}};
@@ -67,12 +67,18 @@ class Outputs {
     const Bytes x = values(5, n);
     const Bytes dy = values(6, n);
     const Bytes w = values(7, width);
-    rms_norm_forward(context_, rows, 2 * width, width, 1e-5f, x.data(), w.data(),
-                     make("rms_norm", n));
+    const NormShape norm{2 * width, width, 1e-5f};
+    rms_norm_forward(context_, norm, rows, x.data(), w.data(), make("rms_norm", n));
     char* dx = make("rms_norm gradient", n);
     auto* dw = reinterpret_cast<float*>(make_floats("rms_norm gradient", width));
-    rms_norm_grad(context_, rows, 2 * width, width, 1e-5f, x.data(), w.data(), dy.data(), dx, dw,
-                  table);
+    rms_norm_grad(context_, norm, rows, x.data(), w.data(), dy.data(), dx, dw, table);
+    const NormShape plus_one{2 * width, width, 1e-5f, true};
+    rms_norm_forward(context_, plus_one, rows, x.data(), w.data(), make("rms_norm", n));
+    const NormShape layer{width, width, 1e-5f};
+    layer_norm_forward(context_, layer, rows, x.data(), w.data(), w.data(), make("layer_norm", n));
+    layer_norm_grad(context_, layer, rows, x.data(), w.data(), dy.data(),
+                    make("layer_norm gradient", n),
+                    reinterpret_cast<float*>(make_floats("layer_norm gradient", width)), table);
     const Bytes angles = random_values(8, DType::kF32, 5 * width);
     if (width % 2 == 0) {
       for (const int64_t rotary : {width, width / 4 * 2}) {
@@ -80,9 +86,13 @@ class Outputs {
              x.data(), make("rope", n), table);
       }
     }
-    silu_mul_forward(context_, n, x.data(), dy.data(), make("silu_mul", n));
-    char* dgate = make("silu_mul gradient", n);
-    silu_mul_grad(context_, n, x.data(), dy.data(), x.data(), dgate, make("silu_mul gradient", n));
+    for (const Activation f : {Activation::kSilu, Activation::kGelu}) {
+      gated_forward(context_, f, n, x.data(), dy.data(), make("gated product", n));
+      char* dgate = make("gated product's gradient", n);
+      gated_grad(context_, f, n, x.data(), dy.data(), x.data(), dgate,
+                 make("gated product's gradient", n));
+    }
+    scale_values(context_, n, x.data(), 5.5f, make("scale", n));
     const void* terms[3] = {x.data(), dy.data(), x.data()};
     add_many(context_, n, terms, make("add", n));
   }
@@ -92,6 +102,7 @@ class Outputs {
     const auto* x = reinterpret_cast<const float*>(logits.data());
     const RowStats stats = row_stats(context_, x, n);
     std::memcpy(make_floats("row statistics", 3), &stats, sizeof(stats));
+    soft_cap(context_, n, x, 0.7f, reinterpret_cast<float*>(make_floats("soft cap", n)));
     row_exp(context_, x, n, stats.max, reinterpret_cast<float*>(make_floats("exp", n)));
   }
 
@@ -130,8 +141,9 @@ std::vector<std::pair<const char*, Bytes>> outputs_of(const KernelTable& kernels
   ThreadPool pool(1);
   const Context context{&kernels, &pool, compute};
   Outputs outputs(context);
-  outputs.attention(24, 0);
-  outputs.attention(8, 21);
+  outputs.attention(24, 0, 0.0f);
+  outputs.attention(8, 21, 0.0f);
+  outputs.attention(16, 0, 0.4f);
   outputs.rows(40);
   outputs.rows(17);
   outputs.vocabulary(1000);

@@ -15,9 +15,13 @@ Context context_for(const RunState& run, DType dtype) {
   return context;
 }
 
+AttentionShape shape_of(const AttentionAttrs& a) {
+  return {a.query_heads, a.kv_heads, a.head_width, a.scale, a.window, a.softcap};
+}
+
 Step make_attention(StepBuilder& b, const Node& node) {
   const auto& a = std::get<AttentionAttrs>(node.attrs);
-  const AttentionShape shape{a.query_heads, a.kv_heads, a.head_width, a.scale, a.window};
+  const AttentionShape shape = shape_of(a);
   b.want_scratch(attention_forward_scratch_bytes(b.context(), shape, b.capacity().rows));
   return [in = node.inputs, out = node.outputs, shape, layer = a.layer](RunState& run) {
     attention_forward(run.context, shape, run.counts.rows, run.at(in[0]), run.at(in[1]),
@@ -28,7 +32,7 @@ Step make_attention(StepBuilder& b, const Node& node) {
 
 Step make_attention_grad(StepBuilder& b, const Node& node) {
   const auto& a = std::get<AttentionAttrs>(node.attrs);
-  const AttentionShape shape{a.query_heads, a.kv_heads, a.head_width, a.scale, a.window};
+  const AttentionShape shape = shape_of(a);
   b.want_scratch(attention_grad_scratch_bytes(b.context(), shape, b.capacity().rows));
   return [in = node.inputs, out = node.outputs, shape](RunState& run) {
     attention_grad(run.context, shape, run.counts.rows, run.at(in[0]), run.at(in[1]), run.at(in[2]),
@@ -41,53 +45,74 @@ int64_t rows_of(const RunState& run, int64_t dim) {
   return dim == kPicked ? run.counts.picked : run.counts.rows;
 }
 
-Step make_rms_norm(StepBuilder& b, const Node& node) {
+NormShape norm_shape_of(const StepBuilder& b, const Node& node) {
   const auto& a = std::get<NormAttrs>(node.attrs);
+  return {b.dim(node.inputs[0], 1), a.width, a.eps, a.plus_one};
+}
+
+Step make_norm(StepBuilder& b, const Node& node) {
+  const NormShape shape = norm_shape_of(b, node);
   const size_t w = b.need(node.inputs[1], Layout::kVector);
   const int64_t first = b.dim(node.inputs[0], 0);
-  const int64_t width = b.dim(node.inputs[0], 1);
-  return [in = node.inputs, out = node.outputs, a, w, first, width](RunState& run) {
-    rms_norm_forward(run.context, rows_of(run, first), width, a.width, a.eps, run.at(in[0]),
-                     run.layout(w), run.at(out[0]));
+  if (node.op == OpKind::kLayerNorm) {
+    const size_t bias = b.need(node.inputs[2], Layout::kVector);
+    return [in = node.inputs, out = node.outputs, shape, w, bias, first](RunState& run) {
+      layer_norm_forward(run.context, shape, rows_of(run, first), run.at(in[0]), run.layout(w),
+                         run.layout(bias), run.at(out[0]));
+    };
+  }
+  return [in = node.inputs, out = node.outputs, shape, w, first](RunState& run) {
+    rms_norm_forward(run.context, shape, rows_of(run, first), run.at(in[0]), run.layout(w),
+                     run.at(out[0]));
   };
 }
 
-Step make_rms_norm_grad(StepBuilder& b, const Node& node) {
-  const auto& a = std::get<NormAttrs>(node.attrs);
+Step make_norm_grad(StepBuilder& b, const Node& node) {
+  const NormShape shape = norm_shape_of(b, node);
   const size_t w = b.need(node.inputs[1], Layout::kVector);
   const int64_t first = b.dim(node.inputs[0], 0);
-  const int64_t width = b.dim(node.inputs[0], 1);
-  return [in = node.inputs, out = node.outputs, a, w, first, width](RunState& run) {
+  const auto grad = node.op == OpKind::kLayerNormGrad ? layer_norm_grad : rms_norm_grad;
+  return [in = node.inputs, out = node.outputs, shape, w, first, grad](RunState& run) {
     float* acc = in.size() > 3 ? run.at<float>(in[3]) : nullptr;
     const RowTable& table = first == kPicked ? *run.pick_table : *run.table;
-    rms_norm_grad(run.context, rows_of(run, first), width, a.width, a.eps, run.at(in[0]),
-                  run.layout(w), run.at(in[2]), run.at(out[0]), acc, table);
+    grad(run.context, shape, rows_of(run, first), run.at(in[0]), run.layout(w), run.at(in[2]),
+         run.at(out[0]), acc, table);
   };
 }
 
 Step make_rope(StepBuilder& b, const Node& node) {
   const auto& a = std::get<RopeAttrs>(node.attrs);
   const RopeShape shape{a.heads, a.head_width, 2 * b.dim(node.inputs[1], 1), a.inverse};
-  return [in = node.inputs, out = node.outputs, shape](RunState& run) {
-    rope(run.context, shape, run.counts.rows, run.at<float>(in[1]), run.at(in[0]), run.at(out[0]),
-         *run.table);
+  const int64_t offset = a.first_row * shape.rotary;
+  return [in = node.inputs, out = node.outputs, shape, offset](RunState& run) {
+    rope(run.context, shape, run.counts.rows, run.at<float>(in[1]) + offset, run.at(in[0]),
+         run.at(out[0]), *run.table);
   };
+}
+
+Activation activation_of(OpKind op) {
+  const bool is_gelu = op == OpKind::kGelu || op == OpKind::kGeluGrad || op == OpKind::kGeluMul ||
+                       op == OpKind::kGeluMulGrad;
+  return is_gelu ? Activation::kGelu : Activation::kSilu;
 }
 
 Step make_elementwise(StepBuilder& b, const Node& node) {
   const ValueType type = b.type(node.inputs[0]);
   const auto& in = node.inputs;
   const auto& out = node.outputs;
+  const Activation f = activation_of(node.op);
   switch (node.op) {
     case OpKind::kSilu:
-      return [in, out, type](RunState& run) {
-        silu_forward(context_for(run, type.dtype), type.shape.num_elements(run.counts),
-                     run.at(in[0]), run.at(out[0]));
+    case OpKind::kGelu:
+      return [in, out, type, f](RunState& run) {
+        activation_forward(context_for(run, type.dtype), f, type.shape.num_elements(run.counts),
+                           run.at(in[0]), run.at(out[0]));
       };
     case OpKind::kSiluGrad:
-      return [in, out, type](RunState& run) {
-        silu_grad(context_for(run, type.dtype), type.shape.num_elements(run.counts), run.at(in[0]),
-                  run.at(in[1]), run.at(out[0]));
+    case OpKind::kGeluGrad:
+      return [in, out, type, f](RunState& run) {
+        activation_grad(context_for(run, type.dtype), f, type.shape.num_elements(run.counts),
+                        run.at(in[0]), run.at(in[1]), run.at(out[0]));
       };
     case OpKind::kMul:
       return [in, out, type](RunState& run) {
@@ -95,18 +120,35 @@ Step make_elementwise(StepBuilder& b, const Node& node) {
                  run.at(in[1]), run.at(out[0]));
       };
     case OpKind::kSiluMul:
-      return [in, out, type](RunState& run) {
-        silu_mul_forward(run.context, type.shape.num_elements(run.counts), run.at(in[0]),
-                         run.at(in[1]), run.at(out[0]));
+    case OpKind::kGeluMul:
+      return [in, out, type, f](RunState& run) {
+        gated_forward(run.context, f, type.shape.num_elements(run.counts), run.at(in[0]),
+                      run.at(in[1]), run.at(out[0]));
       };
     case OpKind::kSiluMulGrad:
-      return [in, out, type](RunState& run) {
-        silu_mul_grad(run.context, type.shape.num_elements(run.counts), run.at(in[0]),
-                      run.at(in[1]), run.at(in[2]), run.at(out[0]), run.at(out[1]));
+    case OpKind::kGeluMulGrad:
+      return [in, out, type, f](RunState& run) {
+        gated_grad(run.context, f, type.shape.num_elements(run.counts), run.at(in[0]),
+                   run.at(in[1]), run.at(in[2]), run.at(out[0]), run.at(out[1]));
       };
     default:
       return {};
   }
+}
+
+Step make_scale(StepBuilder& b, const Node& node) {
+  const ValueType type = b.type(node.inputs[0]);
+  const float value = std::get<ScalarAttrs>(node.attrs).value;
+  if (node.op == OpKind::kSoftCap) {
+    return [in = node.inputs, out = node.outputs, type, value](RunState& run) {
+      soft_cap(run.context, type.shape.num_elements(run.counts), run.at<float>(in[0]), value,
+               run.at<float>(out[0]));
+    };
+  }
+  return [in = node.inputs, out = node.outputs, type, value](RunState& run) {
+    scale_values(context_for(run, type.dtype), type.shape.num_elements(run.counts), run.at(in[0]),
+                 value, run.at(out[0]));
+  };
 }
 
 Step make_add(StepBuilder& b, const Node& node) {
@@ -139,15 +181,6 @@ Step make_token_math(StepBuilder& b, const Node& node) {
       std::fill(y, y + type.shape.num_elements(run.counts), value);
     };
   }
-  if (node.op == OpKind::kScale) {
-    return [in, out, type, factor = std::get<ScalarAttrs>(node.attrs).value](RunState& run) {
-      ComputeScope scope;
-      const float* x = run.at<float>(in[0]);
-      float* y = run.at<float>(out[0]);
-      const int64_t n = type.shape.num_elements(run.counts);
-      for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
-    };
-  }
   return [in, out, input](RunState& run) {  // kReduceSum: 16 lanes, then halves
     ComputeScope scope;
     const float* x = run.at<float>(in[0]);
@@ -172,6 +205,21 @@ Step make_embedding_grad(StepBuilder& b, const Node& node) {
   return [in = node.inputs, d = b.dim(node.inputs[1], 1)](RunState& run) {
     embedding_grad(run.context, run.counts.rows, d, run.at<int32_t>(in[0]), run.at(in[1]),
                    run.at<float>(in[2]), *run.table);
+  };
+}
+
+Step make_position_embedding(StepBuilder& b, const Node& node) {
+  b.want_scratch(position_embedding_scratch_bytes(b.capacity().rows));
+  if (node.op == OpKind::kPositionEmbedding) {
+    return [in = node.inputs, out = node.outputs](RunState& run) {
+      position_embedding_forward(run.context, run.counts.rows,
+                                 run.buffers[static_cast<size_t>(in[0])]->view(), run.at(out[0]),
+                                 *run.table, run.scratch);
+    };
+  }
+  return [in = node.inputs, d = b.dim(node.inputs[0], 1)](RunState& run) {
+    position_embedding_grad(run.context, run.counts.rows, d, run.at(in[0]), run.at<float>(in[1]),
+                            *run.table, run.scratch);
   };
 }
 
@@ -234,8 +282,10 @@ Step make_adamw(StepBuilder& b, const Node& node) {
 }
 
 Step make_bias_grad(StepBuilder& b, const Node& node) {
-  return [in = node.inputs, out_width = b.dim(node.inputs[0], 1)](RunState& run) {
-    bias_grad(run.context, out_width, run.at(in[0]), run.at<float>(in[1]), *run.table);
+  const bool by_picks = b.dim(node.inputs[0], 0) == kPicked;
+  return [in = node.inputs, out_width = b.dim(node.inputs[0], 1), by_picks](RunState& run) {
+    const RowTable& table = by_picks ? *run.pick_table : *run.table;
+    bias_grad(run.context, out_width, run.at(in[0]), run.at<float>(in[1]), table);
   };
 }
 
@@ -247,10 +297,15 @@ Step make_simple_step(StepBuilder& b, const Node& node) {
       return make_embedding(b, node);
     case OpKind::kEmbeddingGrad:
       return make_embedding_grad(b, node);
+    case OpKind::kPositionEmbedding:
+    case OpKind::kPositionEmbeddingGrad:
+      return make_position_embedding(b, node);
     case OpKind::kRmsNorm:
-      return make_rms_norm(b, node);
+    case OpKind::kLayerNorm:
+      return make_norm(b, node);
     case OpKind::kRmsNormGrad:
-      return make_rms_norm_grad(b, node);
+    case OpKind::kLayerNormGrad:
+      return make_norm_grad(b, node);
     case OpKind::kRope:
       return make_rope(b, node);
     case OpKind::kAttention:
@@ -262,11 +317,17 @@ Step make_simple_step(StepBuilder& b, const Node& node) {
     case OpKind::kMul:
     case OpKind::kSiluMul:
     case OpKind::kSiluMulGrad:
+    case OpKind::kGelu:
+    case OpKind::kGeluGrad:
+    case OpKind::kGeluMul:
+    case OpKind::kGeluMulGrad:
       return make_elementwise(b, node);
     case OpKind::kAdd:
       return make_add(b, node);
-    case OpKind::kFill:
     case OpKind::kScale:
+    case OpKind::kSoftCap:
+      return make_scale(b, node);
+    case OpKind::kFill:
     case OpKind::kReduceSum:
       return make_token_math(b, node);
     case OpKind::kGatherRows:

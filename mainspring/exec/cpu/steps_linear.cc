@@ -225,6 +225,7 @@ bool has_head_grad(const Graph& graph, ValueId lse) {
 Step make_head_step(StepBuilder& b, const Node& node) {
   const int64_t d = b.dim(node.inputs[0], 1);
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
+  const float softcap = std::get<HeadAttrs>(node.attrs).softcap;
   const size_t need = b.need(node.inputs[1], Layout::kForward);
   KeptLogits kept;
   if (has_head_grad(b.graph(), node.outputs[1])) {
@@ -232,13 +233,14 @@ Step make_head_step(StepBuilder& b, const Node& node) {
     if (kept.picks > 0) kept.index = b.keep(node.outputs[1], kept.picks * vocabulary * 4);
   }
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
-  return [in = node.inputs, out = node.outputs, d, vocabulary, need, kept](RunState& run) {
+  return [in = node.inputs, out = node.outputs, d, vocabulary, need, kept, softcap](RunState& run) {
     Head head{.picked = run.counts.picked,
               .d = d,
               .weight = {vocabulary, d, run.layout(need), nullptr},
               .x = run.at(in[0]),
               .targets = run.at<int32_t>(in[2]),
               .picks = run.table->picked.data()};
+    head.softcap = softcap;
     kept.into(head, run);
     head_logprob_forward(run.context, head, run.at<float>(out[0]), run.at<float>(out[1]),
                          run.scratch);
@@ -248,6 +250,7 @@ Step make_head_step(StepBuilder& b, const Node& node) {
 Step make_head_grad_step(StepBuilder& b, const Node& node) {
   const int64_t d = b.dim(node.inputs[0], 1);
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
+  const float softcap = std::get<HeadAttrs>(node.attrs).softcap;
   const size_t forward = b.need(node.inputs[1], Layout::kForward);
   const size_t input_grad = b.need(node.inputs[1], Layout::kInputGrad);
   KeptLogits kept;
@@ -255,14 +258,15 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
     kept = {*index, head_kept_picks(b.capacity().picked, vocabulary)};
   }
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
-  return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad,
-          kept](RunState& run) {
+  return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad, kept,
+          softcap](RunState& run) {
     Head head{.picked = run.counts.picked,
               .d = d,
               .weight = {vocabulary, d, run.layout(forward), run.layout(input_grad)},
               .x = run.at(in[0]),
               .targets = run.at<int32_t>(in[2]),
               .picks = run.table->picked.data()};
+    head.softcap = softcap;
     kept.into(head, run);
     float* acc = in.size() > 5 ? run.at<float>(in[5]) : nullptr;
     head_logprob_grad(run.context, head, run.at<float>(in[3]), run.at<float>(in[4]), run.at(out[0]),

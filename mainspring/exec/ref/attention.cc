@@ -72,7 +72,7 @@ int64_t first_key(const AttentionAttrs& attrs, int64_t position) {
   return attrs.window > 0 ? std::max<int64_t>(0, position - attrs.window + 1) : 0;
 }
 
-// scale * q . k_j for the keys j in [first, last].
+// scale * q . k_j, capped, for the keys j in [first, last].
 std::vector<double> scores(const AttentionAttrs& attrs, const double* q, const Value& k,
                            int64_t kv_head, int64_t first, int64_t last) {
   std::vector<double> result;
@@ -80,9 +80,17 @@ std::vector<double> scores(const AttentionAttrs& attrs, const double* q, const V
     const double* key = k.row(j) + kv_head * attrs.head_width;
     double sum = 0;
     for (int64_t e = 0; e < attrs.head_width; ++e) sum += q[e] * key[e];
-    result.push_back(attrs.scale * sum);
+    const double score = attrs.scale * sum;
+    const double cap = attrs.softcap;
+    result.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
   }
   return result;
+}
+
+// The derivative of a capped score by the score before.
+double cap_slope(const AttentionAttrs& attrs, double capped) {
+  const double t = attrs.softcap > 0 ? capped / attrs.softcap : 0;
+  return 1 - t * t;
 }
 
 void attend(const AttentionAttrs& attrs, const double* q, const Keys& keys, int64_t kv_head,
@@ -123,8 +131,8 @@ void attention(const OpCall& call) {
 }
 
 // With p = exp(s - lse) and delta = d_o . o:
-//   dv_j += p_j d_o,   ds_j = p_j (d_o . v_j - delta),   dq += scale ds_j k_j,   dk_j += scale ds_j
-//   q.
+//   dv_j += p_j d_o,   ds_j = p_j (d_o . v_j - delta) [times the cap's slope],   dq += scale ds_j
+//   k_j,   dk_j += scale ds_j q.
 // Inputs q, k, v, o, lse, d_o; outputs dq, dk, dv.
 void attention_grad(const OpCall& call) {
   const auto& attrs = call.attrs<AttentionAttrs>();
@@ -146,12 +154,13 @@ void attention_grad(const OpCall& call) {
         const int64_t first = first_key(attrs, i);
         const std::vector<double> s = scores(attrs, query, keys.k, head / group, first, i);
         for (int64_t j = first; j <= i; ++j) {
-          const double p = std::exp(s[static_cast<size_t>(j - first)] - lse);
+          const double score = s[static_cast<size_t>(j - first)];
+          const double p = std::exp(score - lse);
           const double* key = keys.k.row(j) + kv_offset;
           const double* value = keys.v.row(j) + kv_offset;
           double d_p = 0;
           for (int64_t e = 0; e < c; ++e) d_p += d_o[e] * value[e];
-          const double d_score = attrs.scale * p * (d_p - delta);
+          const double d_score = attrs.scale * p * (d_p - delta) * cap_slope(attrs, score);
           double* dk = call.out(1).row(segment.row_begin + j) + kv_offset;
           double* dv = call.out(2).row(segment.row_begin + j) + kv_offset;
           for (int64_t e = 0; e < c; ++e) {

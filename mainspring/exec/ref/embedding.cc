@@ -29,4 +29,27 @@ void embedding_grad(const OpCall& call) {
   }
 }
 
+// Input table (positions, d); output y (rows, d): the row of each row's position.
+void position_embedding(const OpCall& call) {
+  const Value table = call.parameter(0);
+  Value& y = call.out(0);
+  for (const Segment& segment : call.segments(y)) {
+    for (int64_t i = 0; i < segment.num_rows; ++i) {
+      const double* from = table.row(segment.position + i);
+      for (int64_t j = 0; j < y.width(); ++j) y.row(segment.row_begin + i)[j] = from[j];
+    }
+  }
+}
+
+// Inputs dy (rows, d), acc (positions, d); output acc.
+void position_embedding_grad(const OpCall& call) {
+  const Value& dy = call.in(0);
+  for (const Segment& segment : call.segments(dy)) {
+    for (int64_t i = 0; i < segment.num_rows; ++i) {
+      double* to = call.out(0).row(segment.position + i);
+      for (int64_t j = 0; j < dy.width(); ++j) to[j] += dy.row(segment.row_begin + i)[j];
+    }
+  }
+}
+
 }  // namespace mainspring::ref

@@ -7,11 +7,14 @@
 namespace mainspring::ref {
 namespace {
 
-std::vector<double> logits_of(const double* x, const Value& head) {
+std::vector<double> logits_of(const double* x, const Value& head, double cap) {
   std::vector<double> logits(static_cast<size_t>(head.rows()), 0.0);
   for (int64_t v = 0; v < head.rows(); ++v) {
     for (int64_t k = 0; k < head.width(); ++k)
       logits[static_cast<size_t>(v)] += x[k] * head.row(v)[k];
+  }
+  if (cap > 0) {
+    for (double& logit : logits) logit = cap * std::tanh(logit / cap);
   }
   return logits;
 }
@@ -34,29 +37,32 @@ bool is_zero_row(const OpCall& call, size_t pick) {
 void head_logprob(const OpCall& call) {
   const Value& x = call.in(0);
   const Value head = call.parameter(1);
+  const double cap = call.attrs<HeadAttrs>().softcap;
   for (size_t i = 0; i < static_cast<size_t>(x.rows()); ++i) {
     if (is_zero_row(call, i)) continue;
-    const std::vector<double> logits = logits_of(x.row(static_cast<int64_t>(i)), head);
+    const std::vector<double> logits = logits_of(x.row(static_cast<int64_t>(i)), head, cap);
     const double lse = log_sum_exp(logits);
     call.out(0).data[i] = logits[static_cast<size_t>(call.in(2).data[i])] - lse;
     call.out(1).data[i] = lse;
   }
 }
 
-// dlogits = round(d_logprob * (onehot - exp(logit - lse))); dx = dlogits W; dw += dlogits^T x.
-// Inputs x, head, targets, lse, d_logprob [, acc (v, d)]; outputs dx [, acc].
+// dlogits = round(d_logprob * (onehot - exp(logit - lse)) [* the cap's slope]); dx = dlogits W; dw
+// += dlogits^T x. Inputs x, head, targets, lse, d_logprob [, acc (v, d)]; outputs dx [, acc].
 void head_logprob_grad(const OpCall& call) {
   const Value& x = call.in(0);
   const Value head = call.parameter(1);
+  const double cap = call.attrs<HeadAttrs>().softcap;
   Value* acc = call.outputs.size() > 1 ? &call.out(1) : nullptr;
   for (size_t i = 0; i < static_cast<size_t>(x.rows()); ++i) {
     if (is_zero_row(call, i)) continue;
     const auto r = static_cast<int64_t>(i);
-    const std::vector<double> logits = logits_of(x.row(r), head);
+    const std::vector<double> logits = logits_of(x.row(r), head, cap);
     for (int64_t v = 0; v < head.rows(); ++v) {
       const double onehot = static_cast<double>(v) == call.in(2).data[i] ? 1.0 : 0.0;
       const double probability = std::exp(logits[static_cast<size_t>(v)] - call.in(3).data[i]);
-      const double dlogit = call.rounded(call.in(4).data[i] * (onehot - probability));
+      const double t = cap > 0 ? logits[static_cast<size_t>(v)] / cap : 0;
+      const double dlogit = call.rounded(call.in(4).data[i] * (onehot - probability) * (1 - t * t));
       for (int64_t k = 0; k < x.width(); ++k) {
         call.out(0).row(r)[k] += dlogit * head.row(v)[k];
         if (acc != nullptr) acc->row(v)[k] += dlogit * x.row(r)[k];

@@ -31,6 +31,10 @@ Op find_op(OpKind kind) {
       return embedding;
     case OpKind::kEmbeddingGrad:
       return embedding_grad;
+    case OpKind::kPositionEmbedding:
+      return position_embedding;
+    case OpKind::kPositionEmbeddingGrad:
+      return position_embedding_grad;
     case OpKind::kLinear:
       return linear;
     case OpKind::kLinearInputGrad:
@@ -45,6 +49,10 @@ Op find_op(OpKind kind) {
       return rms_norm;
     case OpKind::kRmsNormGrad:
       return rms_norm_grad;
+    case OpKind::kLayerNorm:
+      return layer_norm;
+    case OpKind::kLayerNormGrad:
+      return layer_norm_grad;
     case OpKind::kRope:
       return rope;
     case OpKind::kAttention:
@@ -59,6 +67,16 @@ Op find_op(OpKind kind) {
       return silu_mul;
     case OpKind::kSiluMulGrad:
       return silu_mul_grad;
+    case OpKind::kGelu:
+      return gelu;
+    case OpKind::kGeluGrad:
+      return gelu_grad;
+    case OpKind::kGeluMul:
+      return gelu_mul;
+    case OpKind::kGeluMulGrad:
+      return gelu_mul_grad;
+    case OpKind::kSoftCap:
+      return soft_cap;
     case OpKind::kMul:
       return mul;
     case OpKind::kAdd:

@@ -14,7 +14,7 @@ void rope(const OpCall& call) {
   const int64_t half = table.width() / 2;
   for (const Segment& segment : call.segments(x)) {
     for (int64_t r = segment.row_begin; r < segment.row_begin + segment.num_rows; ++r) {
-      const double* angles = table.row(segment.position + r - segment.row_begin);
+      const double* angles = table.row(attrs.first_row + segment.position + r - segment.row_begin);
       for (int64_t head = 0; head < attrs.heads; ++head) {
         const double* from = x.row(r) + head * attrs.head_width;
         double* to = y.row(r) + head * attrs.head_width;

@@ -6,7 +6,7 @@
 #include "mainspring/base/nearest.h"
 #include "mainspring/ir/passes/constant_folding.h"
 #include "mainspring/ir/passes/dead_code.h"
-#include "mainspring/ir/passes/fuse_silu_mul.h"
+#include "mainspring/ir/passes/fuse_gated_mul.h"
 #include "mainspring/ir/passes/recompute.h"
 
 namespace mainspring {
@@ -30,7 +30,7 @@ Status check_names(const std::vector<std::string>& disabled,
 std::vector<std::unique_ptr<Pass>> make_passes(RecomputePolicy recompute) {
   std::vector<std::unique_ptr<Pass>> passes;
   passes.push_back(std::make_unique<ConstantFolding>());
-  passes.push_back(std::make_unique<FuseSiluMul>());
+  passes.push_back(std::make_unique<FuseGatedMul>());
   passes.push_back(std::make_unique<Recompute>(recompute));
   passes.push_back(std::make_unique<DeadCode>());  // last: the others leave unused nodes behind
   return passes;

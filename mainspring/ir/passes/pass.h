@@ -40,7 +40,7 @@ struct PassOptions {
 /// Milliseconds by pass name, in the order run.
 using PassTimes = std::vector<std::pair<std::string, double>>;
 
-/// The passes in the order they run: constant_folding, fuse_silu_mul, recompute, dead_code.
+/// The passes in the order they run: constant_folding, fuse_gated_mul, recompute, dead_code.
 std::vector<std::unique_ptr<Pass>> make_passes(RecomputePolicy recompute);
 
 /// Runs every pass that is not disabled. `times` (may be null) gets one entry per pass run.

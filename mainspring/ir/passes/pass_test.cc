@@ -20,7 +20,7 @@ TEST(RunPassesTest, EachPassIsTimedInOrder) {
   ASSERT_TRUE(run_passes(graph, {}, &times).ok());
   ASSERT_EQ(times.size(), 4u);
   EXPECT_EQ(times[0].first, "constant_folding");
-  EXPECT_EQ(times[1].first, "fuse_silu_mul");
+  EXPECT_EQ(times[1].first, "fuse_gated_mul");
   EXPECT_EQ(times[2].first, "recompute");
   EXPECT_EQ(times[3].first, "dead_code");
   EXPECT_EQ(graph.nodes().size(), 1u);  // one fill of 2

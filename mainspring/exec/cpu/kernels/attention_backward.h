@@ -1,11 +1,11 @@
 // Attention backward for one task: a whole sequence and one query head.
 //
 // The one idea (docs/exactness.md, rule 8): for each block of 64 keys, query blocks go by in
-// increasing position. With P = e^(s - lse), D = sum(do * o) and dS = P (dP - D), both rounded to
-// the compute dtype before their products: dV and dK fold over query rows (pairs aligned to
-// position, a new fold every 2,048 rows, the folds added in order), dQ folds over keys. All five
-// products of a block pair are 64 x 64 x c and run from caches. Scores are recomputed;
-// probabilities are never kept for the whole sequence.
+// increasing position. With P = e^(s - lse), D = sum(do * o) and dS = P (dP - D), times the
+// slope of the cap if s is capped, both rounded to the compute dtype before their products: dV and
+// dK fold over query rows (pairs aligned to position, a new fold every 2,048 rows, the folds added
+// in order), dQ folds over keys. All five products of a block pair are 64 x 64 x c and run from
+// caches. Scores are recomputed; probabilities are never kept for the whole sequence.
 #pragma once
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
@@ -71,6 +71,7 @@ MS_INLINE void store_columns(typename ColumnLeft<M>::Type* out, int row, int g, 
 struct RawTile {
   alignas(64) float s[kTileRows * kBlock];
   alignas(64) float dp[kTileRows * kBlock];
+  alignas(64) float slope[kTileRows * kBlock];  // of the cap on s, if there is one
   KeyRange ranges[kTileRows];
   float lse[kTileRows];
   float delta[kTileRows];
@@ -81,12 +82,14 @@ struct ProbabilityAndGrad {
   F16 p, ds;
 };
 
+template <bool kCapped>
 MS_INLINE ProbabilityAndGrad grad_of(const RawTile& raw, int r, int g, float scale) {
   if (g < raw.first || g >= raw.last) return {zero(), zero()};
   const F16 s = mul(add(load(raw.s + r * kBlock + 16 * g), zero()), broadcast(scale));
   F16 p = exp_low(sub(s, broadcast(raw.lse[r])));
   const F16 dp = add(load(raw.dp + r * kBlock + 16 * g), zero());
   F16 ds = mul(p, sub(dp, broadcast(raw.delta[r])));
+  if constexpr (kCapped) ds = mul(ds, load(raw.slope + r * kBlock + 16 * g));
   if (raw.ranges[r].low > 16 * g || raw.ranges[r].high < 16 * g + 16) {
     const M16 seen = range_mask(raw.ranges[r], g);
     p = select(seen, p, zero());
@@ -96,14 +99,14 @@ MS_INLINE ProbabilityAndGrad grad_of(const RawTile& raw, int r, int g, float sca
 }
 
 /// Fills rows [row, row + count) of P and dS (an odd count completed by a zero row).
-template <class M>
+template <class M, bool kCapped>
 MS_INLINE void store_tile(const BackwardScratch<M>& s, const RawTile& raw, int row, int count,
                           float scale) {
   for (int r = 0; r < count; r += 2) {
     for (int g = 0; g < kBlock / 16; ++g) {
-      const ProbabilityAndGrad even = grad_of(raw, r, g, scale);
+      const ProbabilityAndGrad even = grad_of<kCapped>(raw, r, g, scale);
       ProbabilityAndGrad odd = {zero(), zero()};
-      if (r + 1 < count) odd = grad_of(raw, r + 1, g, scale);
+      if (r + 1 < count) odd = grad_of<kCapped>(raw, r + 1, g, scale);
       store_columns<M>(s.p, row + r, g, even.p, odd.p);
       store_columns<M>(s.ds, row + r, g, even.ds, odd.ds);
       M::store_left(s.ds_rows + (row + r) * kBlock + 16 * g, even.ds);
@@ -159,7 +162,12 @@ void backward_rows(const AttentionGradTask& t, const BackwardScratch<M>& s, int6
                                                nullptr};
       fold_rows<M, Start::kZero, Left::kRows>(grads, count, groups);
     }
-    store_tile<M>(s, raw, row, count, t.scale);
+    if (t.softcap > 0.0f) {
+      cap_scores(raw.s, count, raw.first, raw.last, t.scale, t.softcap, raw.slope);
+      store_tile<M, true>(s, raw, row, count, 1.0f);
+    } else {
+      store_tile<M, false>(s, raw, row, count, t.scale);
+    }
     if (empty) continue;
     const Product<M, typename M::Left> dq{
         s.ds_rows + row * kBlock,      kBlock,         s.keys_along,

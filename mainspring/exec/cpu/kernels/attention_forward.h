@@ -100,6 +100,21 @@ MS_INLINE F16 finite_max(F16 max) {
   return select(eq(max, from_bits(iset(static_cast<int32_t>(0xff800000u)))), zero(), max);
 }
 
+/// Raw scores of groups [first, last) become cap tanh(raw scale / cap); `slope`, if any, its
+/// derivative 1 - tanh^2.
+MS_INLINE void cap_scores(float* raw, int rows, int first, int last, float scale, float cap,
+                          float* slope) {
+  const F16 factor = broadcast(scale / cap);
+  for (int r = 0; r < rows; ++r) {
+    for (int g = first; g < last; ++g) {
+      const int at = r * kBlock + 16 * g;
+      const F16 t = tanh(mul(add(load(raw + at), zero()), factor));
+      store(raw + at, mul(t, broadcast(cap)));
+      if (slope != nullptr) store(slope + at, fnma(t, t, broadcast(1.0f)));
+    }
+  }
+}
+
 /// One softmax step of up to 6 rows over one block's raw scores: updates maxima and sums, leaves
 /// the rounded probabilities of groups [first, last) in p and each row's rescaling factor in
 /// factors.
@@ -170,8 +185,10 @@ void attention_block(const AttentionTask& t, const ForwardScratch<M>& s, int64_t
         16 * steps,         0,      steps,
         raw + first * 16,   kBlock, nullptr};
     fold_rows<M, Start::kZero, Left::kRows>(scores, count, last - first);
-    softmax_step<M>(raw, ranges, count, first, last, t.scale, s.state.max + row, s.state.sum + row,
-                    p, factors);
+    const bool is_capped = t.softcap > 0.0f;
+    if (is_capped) cap_scores(raw, count, first, last, t.scale, t.softcap, nullptr);
+    softmax_step<M>(raw, ranges, count, first, last, is_capped ? 1.0f : t.scale, s.state.max + row,
+                    s.state.sum + row, p, factors);
     const Product<M, typename M::Left> values{p,
                                               kBlock,
                                               s.values,

@@ -1,8 +1,8 @@
-// exp, log and what is made of them, on 16 lanes of f32.
+// exp, log, tanh and what is made of them, on 16 lanes of f32.
 //
 // The one idea: only + - x / fma and integer shifts, so every path and machine gives the same bits
-// (docs/exactness.md, rule 1). exp is within 1.02 ulp of the true value, log within 1 (math_test.cc
-// measures both). Included by each path's unit after simd.h.
+// (docs/exactness.md, rule 1). exp is within 1.02 ulp of the true value, log within 1, tanh
+// within 2.5 (math_test.cc measures all). Included by each path's unit after simd.h.
 #pragma once
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
@@ -20,18 +20,26 @@ inline constexpr float kExpLow = -87.33f;
 // Above: infinity, for the largest number is e^88.72284.
 inline constexpr float kExpHigh = 88.72283f;
 
-/// e^x without its special cases: right for kExpLow <= x <= kExpHigh.
-MS_INLINE F16 exp_core(F16 x) {
-  const F16 t = fma(x, broadcast(kLog2E), broadcast(kRounder));
-  const F16 n = sub(t, broadcast(kRounder));
-  F16 r = fnma(n, broadcast(kLn2High), x);
-  r = fnma(n, broadcast(kLn2Low), r);
+/// x - n ln 2.
+MS_INLINE F16 reduce_exp(F16 x, F16 n) {
+  return fnma(n, broadcast(kLn2Low), fnma(n, broadcast(kLn2High), x));
+}
+
+/// e^r - 1 for a reduced argument.
+MS_INLINE F16 exp_minus_one(F16 r) {
   F16 q = broadcast(0x1.6d110ap-10f);
   q = fma(q, r, broadcast(0x1.120b6ep-7f));
   q = fma(q, r, broadcast(0x1.55551ap-5f));
   q = fma(q, r, broadcast(0x1.5554dcp-3f));
   q = fma(q, r, broadcast(0.5f));
-  const F16 p = add(fma(mul(r, r), q, r), broadcast(1.0f));
+  return fma(mul(r, r), q, r);
+}
+
+/// e^x without its special cases: right for kExpLow <= x <= kExpHigh.
+MS_INLINE F16 exp_core(F16 x) {
+  const F16 t = fma(x, broadcast(kLog2E), broadcast(kRounder));
+  const F16 n = sub(t, broadcast(kRounder));
+  const F16 p = add(exp_minus_one(reduce_exp(x, n)), broadcast(1.0f));
   return from_bits(iadd(bits(p), shl<23>(bits(t))));
 }
 
@@ -82,6 +90,45 @@ MS_INLINE F16 silu(F16 x) { return div(x, add(broadcast(1.0f), exp_not_nan(neg(x
 MS_INLINE F16 silu_derivative(F16 x) {
   const F16 s = div(broadcast(1.0f), add(broadcast(1.0f), exp_not_nan(neg(x))));
   return mul(s, fma(x, sub(broadcast(1.0f), s), broadcast(1.0f)));
+}
+
+/// tanh x = E / (E + 2) with E = e^{2|x|} - 1 = 2^n p + (2^n - 1), so that nothing cancels near
+/// zero; from 2|x| = 20 on the quotient is 1. NaN for NaN.
+MS_INLINE F16 tanh(F16 x) {
+  const F16 limit = broadcast(20.0f);
+  F16 y = abs(add(x, x));
+  y = select(lt(y, limit), y, limit);
+  const F16 t = fma(y, broadcast(kLog2E), broadcast(kRounder));
+  const F16 n = sub(t, broadcast(kRounder));
+  const F16 p = exp_minus_one(reduce_exp(y, n));
+  const F16 power = from_bits(iadd(iset(0x3f800000), shl<23>(bits(t))));
+  const F16 e = fma(p, power, sub(power, broadcast(1.0f)));
+  const F16 magnitude = div(e, add(e, broadcast(2.0f)));
+  return select(is_nan(x), x, select(lt(x, zero()), neg(magnitude), magnitude));
+}
+
+/// Twice the argument of the tanh in gelu_tanh: 2 sqrt(2 / pi) (x + 0.044715 x^3).
+MS_INLINE F16 gelu_argument(F16 x) {
+  const F16 cubic = fma(mul(x, x), broadcast(0.044715f), broadcast(1.0f));
+  return mul(mul(x, broadcast(1.5957691216057308f)), cubic);
+}
+
+/// The tanh form of gelu, x (1 + tanh(u)) / 2 = x / (1 + e^{-2u}): NaN for NaN through the
+/// numerator. Source: Hendrycks & Gimpel 2016, arXiv:1606.08415.
+MS_INLINE F16 gelu(F16 x) {
+  return div(x, add(broadcast(1.0f), exp_not_nan(neg(gelu_argument(x)))));
+}
+
+/// Its derivative: s (1 + x (1 - s) 2u') with s = 1 / (1 + e^{-2u}). Beyond 20 it is 0 or 1, and u'
+/// must not overflow; NaN for NaN.
+MS_INLINE F16 gelu_derivative(F16 x) {
+  F16 c = select(lt(x, broadcast(20.0f)), x, broadcast(20.0f));
+  c = select(lt(c, broadcast(-20.0f)), broadcast(-20.0f), c);
+  const F16 s = div(broadcast(1.0f), add(broadcast(1.0f), exp_not_nan(neg(gelu_argument(c)))));
+  const F16 slope =
+      mul(fma(mul(c, c), broadcast(0.134145f), broadcast(1.0f)), broadcast(1.5957691216057308f));
+  const F16 bracket = fma(mul(c, sub(broadcast(1.0f), s)), slope, broadcast(1.0f));
+  return select(is_nan(x), x, mul(s, bracket));
 }
 
 }  // namespace mainspring::cpu::MS_ISA_NAMESPACE

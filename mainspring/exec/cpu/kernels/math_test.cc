@@ -1,6 +1,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -12,12 +13,19 @@
 namespace mainspring::cpu {
 namespace {
 
-using Function = void (*)(const float*, int64_t, float*);
+using Function = std::function<void(const float*, int64_t, float*)>;
 
 Function exp_of(Isa isa) { return kernel_table(isa).rows->f32.exp; }
 Function log_of(Isa isa) { return kernel_table(isa).rows->f32.log; }
 
-float call(Function f, float x) {
+/// The cap at 1.
+Function tanh_of(Isa isa) {
+  return [cap = kernel_table(isa).rows->f32.soft_cap](const float* x, int64_t n, float* y) {
+    cap(x, n, 1.0f, y);
+  };
+}
+
+float call(const Function& f, float x) {
   const ComputeScope scope;
   float y = 0.0f;
   f(&x, 1, &y);
@@ -25,7 +33,7 @@ float call(Function f, float x) {
 }
 
 /// Largest error in units of the true value's last place over floats `step` bit patterns apart.
-double max_ulp(Function f, double (*truth)(double), float low, float high, uint32_t step) {
+double max_ulp(const Function& f, double (*truth)(double), float low, float high, uint32_t step) {
   std::vector<float> x;
   for (uint64_t bits = 0; bits < (1ULL << 32); bits += step) {
     const float value = std::bit_cast<float>(static_cast<uint32_t>(bits));
@@ -53,6 +61,19 @@ TEST(KernelMathTest, ExpIsWithin102HundredthsOfAnUlp) {
     const double worst =
         max_ulp(exp_of(isa), [](double x) { return std::exp(x); }, -87.33f, 88.7228f, 977);
     EXPECT_LT(worst, 1.02) << isa_name(isa);
+  }
+}
+
+TEST(KernelMathTest, TanhIsWithinTwoAndAHalfUlp) {
+  for (const Isa isa : test_paths()) {
+    const double worst =
+        max_ulp(tanh_of(isa), [](double x) { return std::tanh(x); }, -30.0f, 30.0f, 977);
+    EXPECT_LT(worst, 2.5) << isa_name(isa);
+    const float infinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(call(tanh_of(isa), 0.0f), 0.0f);
+    EXPECT_EQ(call(tanh_of(isa), infinity), 1.0f);
+    EXPECT_EQ(call(tanh_of(isa), -infinity), -1.0f);
+    EXPECT_TRUE(std::isnan(call(tanh_of(isa), std::numeric_limits<float>::quiet_NaN())));
   }
 }
 
@@ -95,7 +116,7 @@ TEST(KernelMathTest, PathsGiveTheSameBits) {
   for (uint64_t bits = 0; bits < (1ULL << 32); bits += 1009) {
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
-  for (const auto of : {exp_of, log_of}) {
+  for (const auto of : {exp_of, log_of, tanh_of}) {
     std::vector<std::vector<float>> results;
     for (const Isa isa : test_paths()) {
       const ComputeScope scope;

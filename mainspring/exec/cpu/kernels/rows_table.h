@@ -19,6 +19,7 @@ struct AttentionTask {
   int64_t width = 0;     // c
   float scale = 1.0f;
   int64_t window = 0;
+  float softcap = 0.0f;     // 0: none
   const void* q = nullptr;  // first row, first head of the group
   int64_t q_stride = 0;     // elements between rows of q and o
   void* o = nullptr;
@@ -37,6 +38,7 @@ struct AttentionGradTask {
   int64_t width = 0;
   float scale = 1.0f;
   int64_t window = 0;
+  float softcap = 0.0f;     // 0: none
   const void* q = nullptr;  // this head; also o, d_o, dq
   const void* o = nullptr;
   const void* d_o = nullptr;
@@ -61,6 +63,15 @@ struct RowStatsValues {
   float max, sum, lse;
 };
 
+/// An activation function and what is made of it, on n elements of the compute dtype.
+struct ActivationKernels {
+  void (*forward)(int64_t n, const void* x, void* y) = nullptr;
+  void (*grad)(int64_t n, const void* x, const void* dy, void* dx) = nullptr;
+  void (*mul)(int64_t n, const void* gate, const void* up, void* y) = nullptr;
+  void (*mul_grad)(int64_t n, const void* gate, const void* up, const void* dy, void* dgate,
+                   void* dup) = nullptr;
+};
+
 /// The kernels of one path for one compute dtype (void* activations are of it).
 struct RowKernels {
   size_t (*attention_scratch_bytes)(int64_t rows_times_group, int64_t width) = nullptr;
@@ -73,23 +84,31 @@ struct RowKernels {
                                  const float* dk_parts, const float* dv_parts, int64_t part_stride,
                                  void* dk, void* dv, int64_t kv_stride) = nullptr;
 
-  void (*rms_norm)(int64_t groups, int64_t width, float eps, const void* x, const void* w,
-                   void* y) = nullptr;
+  /// `plus_one`: the weight is 1 + w.
+  void (*rms_norm)(int64_t groups, int64_t width, float eps, bool plus_one, const void* x,
+                   const void* w, void* y) = nullptr;
   /// dx and, per group, inv = 1 / sqrt(mean + eps).
-  void (*rms_norm_grad)(int64_t groups, int64_t width, float eps, const void* x, const void* w,
-                        const void* dy, void* dx, float* inv) = nullptr;
+  void (*rms_norm_grad)(int64_t groups, int64_t width, float eps, bool plus_one, const void* x,
+                        const void* w, const void* dy, void* dx, float* inv) = nullptr;
   /// dw[begin, end) += fold over groups of dy * (x * inv).
   void (*rms_norm_weight_grad)(int64_t groups, int64_t width, int64_t begin, int64_t end,
                                const void* x, const void* dy, const float* inv,
                                float* dw) = nullptr;
+  void (*layer_norm)(int64_t rows, int64_t width, float eps, const void* x, const void* w,
+                     const void* b, void* y) = nullptr;
+  /// dx and, per row, the mean and inv = 1 / sqrt(variance + eps).
+  void (*layer_norm_grad)(int64_t rows, int64_t width, float eps, const void* x, const void* w,
+                          const void* dy, void* dx, float* mean, float* inv) = nullptr;
+  /// dw[begin, end) += fold over rows of dy * ((x - mean) * inv).
+  void (*layer_norm_weight_grad)(int64_t rows, int64_t width, int64_t begin, int64_t end,
+                                 const void* x, const void* dy, const float* mean, const float* inv,
+                                 float* dw) = nullptr;
   /// One row: `heads` heads of width c, whose first `rotary` elements turn by angles (rotary/2, 2).
   void (*rope)(int64_t heads, int64_t c, int64_t rotary, const float* cos_sin, bool inverse,
                const void* x, void* y) = nullptr;
-  void (*silu_mul)(int64_t n, const void* gate, const void* up, void* y) = nullptr;
-  void (*silu_mul_grad)(int64_t n, const void* gate, const void* up, const void* dy, void* dgate,
-                        void* dup) = nullptr;
-  void (*silu)(int64_t n, const void* x, void* y) = nullptr;
-  void (*silu_grad)(int64_t n, const void* x, const void* dy, void* dx) = nullptr;
+  ActivationKernels silu;
+  ActivationKernels gelu;
+  void (*scale)(int64_t n, const void* x, float factor, void* y) = nullptr;
   void (*multiply)(int64_t n, const void* a, const void* b, void* y) = nullptr;
   /// Elements [begin, end) of every term.
   void (*add_many)(int64_t begin, int64_t end, const void* const* terms, int64_t num_terms,
@@ -99,9 +118,11 @@ struct RowKernels {
   void (*row_exp)(const float* x, int64_t n, float max, float* y) = nullptr;
   void (*exp)(const float* x, int64_t n, float* y) = nullptr;
   void (*log)(const float* x, int64_t n, float* y) = nullptr;
+  /// y = cap tanh(x / cap), in place too.
+  void (*soft_cap)(const float* x, int64_t n, float cap, float* y) = nullptr;
   /// y[i] = round(d * (onehot(target - first)[i] - exp(x[i] - lse))) for a slice of n logits from
-  /// `first`.
-  void (*logit_grad)(int64_t n, const float* x, float lse, float d, int64_t target,
+  /// `first`; with a cap > 0 the logits are capped ones, and its slope is a factor.
+  void (*logit_grad)(int64_t n, const float* x, float lse, float d, float cap, int64_t target,
                      void* y) = nullptr;
 
   void (*adamw)(int64_t n, const AdamwScalars& s, const float* grad, float* param, float* m,

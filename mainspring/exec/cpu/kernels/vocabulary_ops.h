@@ -57,12 +57,23 @@ inline void log_values(const float* x, int64_t n, float* y) {
   });
 }
 
+/// y = cap tanh(x (1 / cap)).
+inline void soft_cap_values(const float* x, int64_t n, float cap, float* y) {
+  const F16 factor = broadcast(cap);
+  const F16 inverse = broadcast(1.0f / cap);
+  each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
+    store_n(y + i, mul(tanh(mul(load_n(x + i, count), inverse)), factor), count);
+  });
+}
+
 /// y = round(d * (onehot - e^(x - lse))) on a slice; `target` is relative to it and may lie
-/// outside.
-template <class M>
-void logit_grad_values(int64_t n, const float* x, float lse, float d, int64_t target, void* y) {
+/// outside. Of capped logits times the cap's slope there, 1 - (x / cap)^2.
+template <class M, bool kCapped>
+void logit_grad_slice(int64_t n, const float* x, float lse, float d, float cap, int64_t target,
+                      void* y) {
   const F16 row_lse = broadcast(lse);
   const F16 weight = broadcast(d);
+  const F16 inverse = broadcast(kCapped ? 1.0f / cap : 0.0f);
   each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     F16 onehot = zero();
     if (target >= i && target < i + 16) {
@@ -70,9 +81,22 @@ void logit_grad_values(int64_t n, const float* x, float lse, float d, int64_t ta
       onehot =
           select(mask_and(first_n(lane + 1), mask_not(first_n(lane))), broadcast(1.0f), zero());
     }
-    const F16 p = exp_low(sub(load_n(x + i, count), row_lse));
-    M::store_n(M::out(y) + i, add(mul(weight, sub(onehot, p)), zero()), count);
+    const F16 logit = load_n(x + i, count);
+    const F16 p = exp_low(sub(logit, row_lse));
+    F16 dlogit = mul(weight, sub(onehot, p));
+    if constexpr (kCapped) {
+      const F16 t = mul(logit, inverse);
+      dlogit = mul(dlogit, fnma(t, t, broadcast(1.0f)));
+    }
+    M::store_n(M::out(y) + i, add(dlogit, zero()), count);
   });
+}
+
+template <class M>
+void logit_grad_values(int64_t n, const float* x, float lse, float d, float cap, int64_t target,
+                       void* y) {
+  (cap > 0.0f ? logit_grad_slice<M, true> : logit_grad_slice<M, false>)(n, x, lse, d, cap, target,
+                                                                        y);
 }
 
 /// torch.optim.AdamW on a slice: decay, moments, then p -= (lr / bias1) * (m / (sqrt(v) / bias2 +

@@ -1,4 +1,4 @@
-#include "mainspring/ir/passes/fuse_silu_mul.h"
+#include "mainspring/ir/passes/fuse_gated_mul.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ struct GatedMlp {
     return graph.add_node(op, std::move(inputs), NoAttrs{}, "mlp", 0, backward).value()[0];
   }
   std::vector<OpKind> fused_ops() {
-    FuseSiluMul().run(graph);
+    FuseGatedMul().run(graph);
     EXPECT_TRUE(verify(graph).ok()) << verify(graph).to_string();
     std::vector<OpKind> ops;
     for (size_t i = 3; i < graph.nodes().size(); ++i) ops.push_back(graph.nodes()[i].op);
@@ -25,7 +25,7 @@ struct GatedMlp {
   }
 };
 
-TEST(FuseSiluMulTest, ForwardPairBecomesOneNode) {
+TEST(FuseGatedMulTest, ForwardPairBecomesOneNode) {
   GatedMlp g;
   const ValueId y = g.add(OpKind::kMul, {g.add(OpKind::kSilu, {g.gate}), g.up});
   g.graph.add_output("y", y);
@@ -34,14 +34,14 @@ TEST(FuseSiluMulTest, ForwardPairBecomesOneNode) {
   EXPECT_EQ(g.graph.nodes()[3].outputs, (std::vector{y}));
 }
 
-TEST(FuseSiluMulTest, OperandsMayBeSwapped) {
+TEST(FuseGatedMulTest, OperandsMayBeSwapped) {
   GatedMlp g;
   g.graph.add_output("y", g.add(OpKind::kMul, {g.up, g.add(OpKind::kSilu, {g.gate})}));
   EXPECT_EQ(g.fused_ops(), (std::vector{OpKind::kSiluMul}));
   EXPECT_EQ(g.graph.nodes()[3].inputs, (std::vector{g.gate, g.up}));
 }
 
-TEST(FuseSiluMulTest, SiluThatOthersReadStays) {
+TEST(FuseGatedMulTest, SiluThatOthersReadStays) {
   GatedMlp g;
   const ValueId silu = g.add(OpKind::kSilu, {g.gate});
   g.graph.add_output("y", g.add(OpKind::kMul, {silu, g.up}));
@@ -49,7 +49,7 @@ TEST(FuseSiluMulTest, SiluThatOthersReadStays) {
   EXPECT_EQ(g.fused_ops(), (std::vector{OpKind::kSilu, OpKind::kMul}));
 }
 
-TEST(FuseSiluMulTest, GradientsBecomeOneNodeAndFreeTheForwardPair) {
+TEST(FuseGatedMulTest, GradientsBecomeOneNodeAndFreeTheForwardPair) {
   GatedMlp g;
   const ValueId silu = g.add(OpKind::kSilu, {g.gate});
   const ValueId y = g.add(OpKind::kMul, {silu, g.up});
@@ -66,14 +66,14 @@ TEST(FuseSiluMulTest, GradientsBecomeOneNodeAndFreeTheForwardPair) {
   EXPECT_TRUE(grad.backward);
 }
 
-TEST(FuseSiluMulTest, LoneGateGradientStays) {
+TEST(FuseGatedMulTest, LoneGateGradientStays) {
   GatedMlp g;
   const ValueId ds = g.add(OpKind::kMul, {g.dy, g.up}, true);
   g.graph.add_output("dgate", g.add(OpKind::kSiluGrad, {g.gate, ds}, true));
   EXPECT_EQ(g.fused_ops(), (std::vector{OpKind::kMul, OpKind::kSiluGrad}));
 }
 
-TEST(FuseSiluMulTest, GradientsOfDifferentGatesStay) {
+TEST(FuseGatedMulTest, GradientsOfDifferentGatesStay) {
   GatedMlp g;
   const ValueId silu = g.add(OpKind::kSilu, {g.up});  // not of gate
   const ValueId ds = g.add(OpKind::kMul, {g.dy, g.up}, true);

@@ -1,4 +1,4 @@
-#include "mainspring/ir/passes/fuse_silu_mul.h"
+#include "mainspring/ir/passes/fuse_gated_mul.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,18 +6,30 @@
 namespace mainspring {
 namespace {
 
+/// An activation's ops: itself and its gradient, and what they fuse into.
+struct GatedOps {
+  OpKind activation;
+  OpKind activation_grad;
+  OpKind fused;
+  OpKind fused_grad;
+};
+constexpr GatedOps kGatedOps[] = {
+    {OpKind::kSilu, OpKind::kSiluGrad, OpKind::kSiluMul, OpKind::kSiluMulGrad},
+    {OpKind::kGelu, OpKind::kGeluGrad, OpKind::kGeluMul, OpKind::kGeluMulGrad}};
+
 // Producers and readers of the values while nodes are being replaced one by one.
 class Fuser {
  public:
-  explicit Fuser(Graph& graph)
-      : nodes_(graph.mutable_nodes()),
+  Fuser(Graph& graph, const GatedOps& ops)
+      : ops_(ops),
+        nodes_(graph.mutable_nodes()),
         producers_(graph.producers()),
         uses_(use_counts(graph)),
         drop_(nodes_.size(), false) {}
 
   void fuse_backward() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (!drop_[i] && nodes_[i].op == OpKind::kSiluGrad) try_backward(i);
+      if (!drop_[i] && nodes_[i].op == ops_.activation_grad) try_backward(i);
     }
   }
 
@@ -44,26 +56,27 @@ class Fuser {
   void try_forward(size_t index) {
     Node& mul = nodes_[index];
     for (size_t side = 0; side < 2; ++side) {
-      const ValueId silu = mul.inputs[side];
+      const ValueId gated = mul.inputs[side];
       const ValueId up = mul.inputs[1 - side];
-      if (!is_made_by(silu, OpKind::kSilu) || uses(silu) != 1) continue;
-      const size_t silu_index = producer(silu);
-      const ValueId gate = nodes_[silu_index].inputs[0];
-      drop_[silu_index] = true;
-      mul.op = OpKind::kSiluMul;
-      mul.inputs = {gate, up};  // gate's one reader was silu and is mul now: counts stay true
+      if (!is_made_by(gated, ops_.activation) || uses(gated) != 1) continue;
+      const size_t gated_index = producer(gated);
+      const ValueId gate = nodes_[gated_index].inputs[0];
+      drop_[gated_index] = true;
+      mul.op = ops_.fused;
+      mul.inputs = {gate,
+                    up};  // gate's one reader was the activation and is mul now: counts stay true
       return;
     }
   }
 
-  // dup = mul(dy, silu(gate)) in either order, or nothing.
+  // dup = mul(dy, activation(gate)) in either order, or nothing.
   std::optional<size_t> find_up_grad(ValueId gate, ValueId dy) const {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (drop_[i] || nodes_[i].op != OpKind::kMul) continue;
       for (size_t side = 0; side < 2; ++side) {
-        const ValueId silu = nodes_[i].inputs[side];
-        if (nodes_[i].inputs[1 - side] == dy && is_made_by(silu, OpKind::kSilu) &&
-            nodes_[producer(silu)].inputs[0] == gate) {
+        const ValueId gated = nodes_[i].inputs[side];
+        if (nodes_[i].inputs[1 - side] == dy && is_made_by(gated, ops_.activation) &&
+            nodes_[producer(gated)].inputs[0] == gate) {
           return i;
         }
       }
@@ -98,7 +111,7 @@ class Fuser {
       producers_[static_cast<size_t>(output)] = static_cast<int32_t>(first);
     }
     Node& fused = nodes_[first];
-    fused.op = OpKind::kSiluMulGrad;
+    fused.op = ops_.fused_grad;
     fused.inputs = std::move(inputs);
     fused.outputs = std::move(outputs);
     fused.attrs = NoAttrs{};
@@ -106,6 +119,7 @@ class Fuser {
     drop_[first] = false;
   }
 
+  const GatedOps& ops_;
   std::vector<Node>& nodes_;
   std::vector<int32_t> producers_;
   std::vector<int32_t> uses_;
@@ -114,11 +128,14 @@ class Fuser {
 
 }  // namespace
 
-void FuseSiluMul::run(Graph& graph) const {
-  Fuser fuser(graph);
-  fuser.fuse_backward();  // first: it frees the silu that the forward fusion wants for itself
-  fuser.fuse_forward();
-  drop_nodes(graph, fuser.drop());
+void FuseGatedMul::run(Graph& graph) const {
+  for (const GatedOps& ops : kGatedOps) {
+    Fuser fuser(graph, ops);
+    fuser.fuse_backward();  // first: it frees the activation that the forward fusion wants for
+                            // itself
+    fuser.fuse_forward();
+    drop_nodes(graph, fuser.drop());
+  }
 }
 
 }  // namespace mainspring
