@@ -402,7 +402,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const LoadedModel
   }
   const int64_t positions =
       options.max_sequence_tokens > 0 ? options.max_sequence_tokens : model->config.context_length;
-  MS_RETURN_IF_ERROR(check_rope_table_size(model->config, positions));
+  MS_RETURN_IF_ERROR(check_positions(model->config, positions));
   return std::unique_ptr<Engine>(std::make_unique<EngineImpl>(std::move(model), executor, options));
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kA = ".lora_A.weight";
 constexpr std::string_view kB = ".lora_B.weight";
 
-/// A fused linear of the files.
+/// A linear of the files that is fused, or has another name there.
 struct Whole {
   std::string module;
   std::vector<std::string> parts;  // modules
@@ -22,14 +22,15 @@ struct Whole {
 std::vector<Whole> fused_linears(const ModelConfig& config) {
   std::vector<Whole> wholes;
   for (const FileTensor& file : file_tensors(config)) {
-    if (file.parts.size() < 2 || file.shape.size() != 2) continue;
+    if (file.shape.size() != 2) continue;
+    if (file.parts.size() == 1 && file.name == file.parts[0].name) continue;
     Whole whole;
     whole.module = module_of_weight(file.name);
     for (const ParameterSpec& part : file.parts) {
       whole.parts.push_back(module_of_weight(part.name));
       whole.rows.push_back(part.shape[0]);
+      whole.total_rows += part.shape[0];
     }
-    whole.total_rows = file.shape[0];
     wholes.push_back(std::move(whole));
   }
   return wholes;

@@ -61,6 +61,18 @@ TEST(AdapterLayout, RefusesPartsOfDifferentScales) {
   EXPECT_EQ(fuse_adapter(config, adapter).status().code(), StatusCode::kUnimplemented);
 }
 
+TEST(AdapterLayout, NamesGpt2sLinearsAsItsFilesDo) {
+  const ModelConfig config = tiny_config("gpt2");
+  TensorSet tensors;
+  add_pair(tensors, "model.layers.0.self_attn.o_proj", 8, 2, 1.0f);
+  const Adapter adapter = make_adapter(config, tensors, 2.0f, 0.0f).value();
+  const Adapter files = fuse_adapter(config, adapter).value();
+  EXPECT_TRUE(files.modules.contains("transformer.h.0.attn.c_proj"));
+  const SplitAdapter split = split_adapter(config, files.tensors);
+  EXPECT_EQ(read_f32(split.tensors.at("model.layers.0.self_attn.o_proj.lora_B.weight")),
+            read_f32(tensors.at("model.layers.0.self_attn.o_proj.lora_B.weight")));
+}
+
 TEST(AdapterLayout, LeavesFamiliesThatFuseNothing) {
   TensorSet tensors;
   add_pair(tensors, kAttention + "k_proj", 4, 2, 1.0f);

@@ -53,6 +53,11 @@ Status check_rope(const ModelConfig& config) {
   return Status();
 }
 
+/// Zero (none) or positive.
+Status check_optional(std::string_view what, float got) {
+  return got == 0.0f ? Status() : check_positive(what, got);
+}
+
 Status check_window(const ModelConfig& config) {
   MS_RETURN_IF_ERROR(check_range("sliding window", config.window, 0, kMaxWidth * 64));
   if (config.windowed_layers.empty()) return Status();
@@ -99,6 +104,10 @@ Status validate_config(const ModelConfig& config) {
   MS_RETURN_IF_ERROR(check_window(config));
   MS_RETURN_IF_ERROR(check_positive("rms norm eps", config.rms_eps));
   MS_RETURN_IF_ERROR(check_rope(config));
+  MS_RETURN_IF_ERROR(check_optional("rope theta of windowed layers", config.local_rope_theta));
+  MS_RETURN_IF_ERROR(check_optional("query scalar", config.query_scalar));
+  MS_RETURN_IF_ERROR(check_optional("attention soft cap", config.attention_softcap));
+  MS_RETURN_IF_ERROR(check_optional("logit soft cap", config.final_softcap));
   return check_tokens(config);
 }
 
@@ -106,13 +115,15 @@ namespace {
 
 class Lister {
  public:
-  void norm(std::string name, int64_t width) {
-    out.push_back({std::move(name) + ".weight", {width}});
+  void norm(const std::string& name, int64_t width) {
+    out.push_back({name + ".weight", {width}});
+    if (has_norm_bias) out.push_back({name + ".bias", {width}});
   }
   void linear(const std::string& module, int64_t rows, int64_t columns, bool bias) {
     out.push_back({module + ".weight", {rows, columns}});
     if (bias) out.push_back({module + ".bias", {rows}});
   }
+  bool has_norm_bias = false;
   std::vector<ParameterSpec> out;
 };
 
@@ -120,9 +131,12 @@ class Lister {
 
 std::vector<ParameterSpec> model_parameters(const ModelConfig& config) {
   Lister list;
+  list.has_norm_bias = config.layer_norm;
   const int64_t q_width = config.query_heads * config.head_width;
   const int64_t kv_width = config.kv_heads * config.head_width;
   list.linear("model.embed_tokens", config.vocabulary, config.d, false);
+  if (config.learned_positions)
+    list.linear("model.embed_positions", config.context_length, config.d, false);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
     list.norm(prefix + "input_layernorm", config.d);
@@ -135,7 +149,12 @@ std::vector<ParameterSpec> model_parameters(const ModelConfig& config) {
     }
     list.linear(prefix + "self_attn.o_proj", config.d, q_width, config.output_bias);
     list.norm(prefix + "post_attention_layernorm", config.d);
-    list.linear(prefix + "mlp.gate_proj", config.ffn, config.d, config.mlp_bias);
+    if (config.sandwich_norms) {
+      list.norm(prefix + "pre_feedforward_layernorm", config.d);
+      list.norm(prefix + "post_feedforward_layernorm", config.d);
+    }
+    if (config.gated_mlp)
+      list.linear(prefix + "mlp.gate_proj", config.ffn, config.d, config.mlp_bias);
     list.linear(prefix + "mlp.up_proj", config.ffn, config.d, config.mlp_bias);
     list.linear(prefix + "mlp.down_proj", config.d, config.ffn, config.mlp_bias);
   }

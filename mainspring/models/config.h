@@ -36,9 +36,12 @@ struct RopeScaling {
   friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
+/// The function between the MLP's linears.
+enum class MlpActivation { kSilu, kGeluTanh };
+
 /// A dense decoder of one of the families. Axis letters: docs/glossary.md.
 struct ModelConfig {
-  std::string family;  // "llama", "mistral", "phi3", "qwen2", "qwen3"
+  std::string family;  // "gemma2", "gemma3", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"
   int64_t d = 0;       // hidden size
   int64_t layers = 0;
   int64_t query_heads = 0;   // h
@@ -48,19 +51,31 @@ struct ModelConfig {
   int64_t ffn = 0;
   int64_t vocabulary = 0;      // rows of the embedding
   int64_t context_length = 0;  // positions the model was made for
-  float rms_eps = 1e-6f;
+  float rms_eps = 1e-6f;       // of either norm
   float rope_theta = 10000.0f;
   RopeScaling rope_scaling;
+  float local_rope_theta = 0.0f;  // windowed layers' own theta, unscaled; 0: all layers are alike
   int64_t window = 0;  // keys that a windowed layer's query sees, itself included; 0: no window
   std::vector<bool> windowed_layers;  // (layers); empty: a window, if any, is on every layer
-  bool tied_embeddings = false;       // the head is the embedding matrix
-  bool attention_bias = false;        // biases on q, k, v
-  bool output_bias = false;           // bias on o_proj
-  bool mlp_bias = false;              // biases on gate, up, down
-  bool qk_norm = false;               // rms_norm over each head of q and k, before rope
-  std::vector<int32_t> eos_tokens;    // any of them ends a reply
-  int32_t bos_token = -1;             // -1: none
-  int32_t pad_token = -1;             // -1: none
+  float query_scalar = 0.0f;          // scores are q.k / sqrt(this); 0: of the head width
+  float attention_softcap = 0.0f;     // scores become cap tanh(score / cap); 0: none
+  float final_softcap = 0.0f;         // the same of logits
+  MlpActivation activation = MlpActivation::kSilu;
+  bool layer_norm = false;          // layer norms with a bias in place of root-mean-square norms
+  bool learned_positions = false;   // a learned row per position is added, and no rope; of the
+                                    // context length
+  bool gated_mlp = true;            // down(f(gate) * up), else down(f(up))
+  bool norm_plus_one = false;       // norm weights are stored without their one
+  bool sandwich_norms = false;      // norms before and after attention and MLP
+  bool scaled_embeddings = false;   // embeddings times sqrt(d)
+  bool tied_embeddings = false;     // the head is the embedding matrix
+  bool attention_bias = false;      // biases on q, k, v
+  bool output_bias = false;         // bias on o_proj
+  bool mlp_bias = false;            // biases on gate, up, down
+  bool qk_norm = false;             // rms_norm over each head of q and k, before rope
+  std::vector<int32_t> eos_tokens;  // any of them ends a reply
+  int32_t bos_token = -1;           // -1: none
+  int32_t pad_token = -1;           // -1: none
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

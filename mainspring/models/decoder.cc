@@ -1,9 +1,11 @@
 #include "mainspring/models/decoder.h"
 
 #include "mainspring/autodiff/grad.h"
+#include "mainspring/base/bf16.h"
 #include "mainspring/base/check.h"
 #include "mainspring/base/elementary.h"
 #include "mainspring/base/nearest.h"
+#include "mainspring/models/rope_table.h"
 
 namespace mainspring {
 namespace {
@@ -13,55 +15,94 @@ constexpr const char* kMlpLinears[] = {"gate_proj", "up_proj", "down_proj"};
 
 std::string layer_name(int64_t layer) { return "model.layers." + std::to_string(layer); }
 
-Tensor attention_block(const nn::Params& params, const ModelConfig& config, const Tensor& x,
-                       const std::string& prefix, int64_t layer, const Tensor& table) {
+/// What every layer of one trace shares.
+struct Decoder {
+  const nn::Params& params;
+  const ModelConfig& config;
+  Tensor rope_table;  // (tables * positions, rotary / 2, 2); none with learned positions
+  int64_t positions;
+};
+
+Tensor norm(const Decoder& d, const Tensor& x, const std::string& name, int64_t width) {
+  const Tensor w = d.params.get(name + ".weight", {width});
+  if (d.config.layer_norm)
+    return layer_norm(x, w, d.params.get(name + ".bias", {width}), d.config.rms_eps);
+  return rms_norm(x, w, d.config.rms_eps, d.config.norm_plus_one);
+}
+
+AttentionAttrs attention_attrs(const ModelConfig& config, int64_t layer) {
+  const double scalar = config.query_scalar > 0.0f ? static_cast<double>(config.query_scalar)
+                                                   : static_cast<double>(config.head_width);
+  return {.query_heads = config.query_heads,
+          .kv_heads = config.kv_heads,
+          .head_width = config.head_width,
+          .scale = static_cast<float>(1.0 / __builtin_sqrt(scalar)),
+          .window = layer_window(config, layer),
+          .layer = layer,
+          .softcap = config.attention_softcap};
+}
+
+Tensor attention_block(const Decoder& d, const Tensor& x, const std::string& prefix,
+                       int64_t layer) {
+  const ModelConfig& config = d.config;
   const int64_t q_width = config.query_heads * config.head_width;
   const int64_t kv_width = config.kv_heads * config.head_width;
-  auto qkv = nn::linears(params, x,
+  auto qkv = nn::linears(d.params, x,
                          {{prefix + ".q_proj", q_width, config.attention_bias},
                           {prefix + ".k_proj", kv_width, config.attention_bias},
                           {prefix + ".v_proj", kv_width, config.attention_bias}});
   if (config.qk_norm) {
-    qkv[0] = rms_norm(qkv[0], params.get(prefix + ".q_norm.weight", {config.head_width}),
-                      config.rms_eps);
-    qkv[1] = rms_norm(qkv[1], params.get(prefix + ".k_norm.weight", {config.head_width}),
-                      config.rms_eps);
+    qkv[0] = norm(d, qkv[0], prefix + ".q_norm", config.head_width);
+    qkv[1] = norm(d, qkv[1], prefix + ".k_norm", config.head_width);
   }
-  const AttentionAttrs attrs{
-      .query_heads = config.query_heads,
-      .kv_heads = config.kv_heads,
-      .head_width = config.head_width,
-      .scale = static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(config.head_width))),
-      .window = layer_window(config, layer),
-      .layer = layer};
-  const Tensor mixed = attention(rope(qkv[0], table, config.query_heads),
-                                 rope(qkv[1], table, config.kv_heads), qkv[2], attrs);
-  return nn::linears(params, mixed, {{prefix + ".o_proj", config.d, config.output_bias}})[0];
+  if (!config.learned_positions) {
+    const int64_t first_row = layer_rope_table(config, layer) * d.positions;
+    qkv[0] = rope(qkv[0], d.rope_table, config.query_heads, first_row);
+    qkv[1] = rope(qkv[1], d.rope_table, config.kv_heads, first_row);
+  }
+  const Tensor mixed = attention(qkv[0], qkv[1], qkv[2], attention_attrs(config, layer));
+  return nn::linears(d.params, mixed, {{prefix + ".o_proj", config.d, config.output_bias}})[0];
 }
 
-Tensor mlp_block(const nn::Params& params, const ModelConfig& config, const Tensor& x,
-                 const std::string& prefix) {
-  const auto gate_up = nn::linears(params, x,
+Tensor activation(const ModelConfig& config, const Tensor& x) {
+  return config.activation == MlpActivation::kGeluTanh ? gelu(x) : silu(x);
+}
+
+Tensor mlp_block(const Decoder& d, const Tensor& x, const std::string& prefix) {
+  const ModelConfig& config = d.config;
+  if (!config.gated_mlp) {
+    const Tensor up =
+        nn::linears(d.params, x, {{prefix + ".up_proj", config.ffn, config.mlp_bias}})[0];
+    return nn::linears(d.params, activation(config, up),
+                       {{prefix + ".down_proj", config.d, config.mlp_bias}})[0];
+  }
+  const auto gate_up = nn::linears(d.params, x,
                                    {{prefix + ".gate_proj", config.ffn, config.mlp_bias},
                                     {prefix + ".up_proj", config.ffn, config.mlp_bias}});
-  const Tensor gated = mul(silu(gate_up[0]), gate_up[1]);
-  return nn::linears(params, gated, {{prefix + ".down_proj", config.d, config.mlp_bias}})[0];
+  const Tensor gated = mul(activation(config, gate_up[0]), gate_up[1]);
+  return nn::linears(d.params, gated, {{prefix + ".down_proj", config.d, config.mlp_bias}})[0];
 }
 
-Tensor decoder_layer(const nn::Params& params, const ModelConfig& config, const Tensor& h,
-                     int64_t layer, const Tensor& table) {
+/// h + attention(norm(h)), then the same with the MLP; sandwich norms also norm what is added.
+Tensor decoder_layer(const Decoder& d, const Tensor& h, int64_t layer) {
+  const int64_t width = d.config.d;
+  const bool is_sandwich = d.config.sandwich_norms;
   const std::string name = layer_name(layer);
-  const Tensor attended = attention_block(
-      params, config,
-      rms_norm(h, params.get(name + ".input_layernorm.weight", {config.d}), config.rms_eps),
-      name + ".self_attn", layer, table);
+  Tensor attended =
+      attention_block(d, norm(d, h, name + ".input_layernorm", width), name + ".self_attn", layer);
+  if (is_sandwich) attended = norm(d, attended, name + ".post_attention_layernorm", width);
   const Tensor middle = add({h, attended});
-  const Tensor fed =
-      mlp_block(params, config,
-                rms_norm(middle, params.get(name + ".post_attention_layernorm.weight", {config.d}),
-                         config.rms_eps),
-                name + ".mlp");
+  const std::string before =
+      is_sandwich ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
+  Tensor fed = mlp_block(d, norm(d, middle, name + before, width), name + ".mlp");
+  if (is_sandwich) fed = norm(d, fed, name + ".post_feedforward_layernorm", width);
   return add({middle, fed});
+}
+
+/// sqrt(d) in the compute dtype, as transformers rounds it before the product.
+float embedding_scale(const ModelConfig& config, DType compute) {
+  const auto factor = static_cast<float>(__builtin_sqrt(static_cast<double>(config.d)));
+  return compute == DType::kBF16 ? to_f32(to_bf16(factor)) : factor;
 }
 
 }  // namespace
@@ -69,16 +110,33 @@ Tensor decoder_layer(const nn::Params& params, const ModelConfig& config, const 
 Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64_t rope_positions) {
   Tracer& tracer = params.tracer();
   const Tensor tokens = tracer.input(kTokensInput, {DType::kI32, {{kRows}}});
-  const Tensor table =
-      tracer.param(kRopeTableParam, {DType::kF32, {{rope_positions, rotary_width(config) / 2, 2}}});
+  Decoder d{params, config, {}, rope_positions};
   Tensor h =
       embedding(tokens, params.get("model.embed_tokens.weight", {config.vocabulary, config.d}));
+  if (config.scaled_embeddings) h = scale(h, embedding_scale(config, tracer.graph().compute()));
+  if (config.learned_positions) {
+    h = add({h, position_embedding(params.get("model.embed_positions.weight",
+                                              {config.context_length, config.d}))});
+  } else {
+    d.rope_table =
+        tracer.param(kRopeTableParam, {DType::kF32, {rope_table_shape(config, rope_positions)}});
+  }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     h = checkpoint(tracer, "layers." + std::to_string(layer), static_cast<int32_t>(layer),
-                   [&] { return decoder_layer(params, config, h, layer, table); });
+                   [&] { return decoder_layer(d, h, layer); });
   }
   Tracer::Scope scope(tracer, "norm");
-  return rms_norm(gather_rows(h), params.get("model.norm.weight", {config.d}), config.rms_eps);
+  return norm(d, gather_rows(h), "model.norm", config.d);
+}
+
+Tensor decoder_logits(const nn::Params& params, const ModelConfig& config, const Tensor& hidden) {
+  const Tensor logits = linear(hidden, {decoder_head(params, config)}, {.f32_output = true})[0];
+  return config.final_softcap > 0.0f ? soft_cap(logits, config.final_softcap) : logits;
+}
+
+Tensor decoder_logprob(const nn::Params& params, const ModelConfig& config, const Tensor& hidden,
+                       const Tensor& targets) {
+  return head_logprob(hidden, decoder_head(params, config), targets, config.final_softcap);
 }
 
 Tensor decoder_head(const nn::Params& params, const ModelConfig& config) {
@@ -90,7 +148,9 @@ Result<std::vector<std::string>> lora_modules(const ModelConfig& config,
                                               const std::vector<std::string>& targets) {
   std::vector<std::string> known;
   for (const char* name : kAttentionLinears) known.emplace_back(name);
-  for (const char* name : kMlpLinears) known.emplace_back(name);
+  for (const char* name : kMlpLinears) {
+    if (config.gated_mlp || name != std::string_view("gate_proj")) known.emplace_back(name);
+  }
   std::vector<bool> wanted(known.size(), targets.empty());
   for (const std::string& target : targets) {
     size_t i = 0;

@@ -10,7 +10,7 @@ namespace mainspring {
 /// Names of the sources a traced decoder binds beside the model's parameters.
 inline constexpr const char* kTokensInput = "tokens";         // i32(rows)
 inline constexpr const char* kTargetsInput = "targets";       // i32(picked)
-inline constexpr const char* kRopeTableParam = "rope.table";  // f32(positions, rotary / 2, 2)
+inline constexpr const char* kRopeTableParam = "rope.table";  // as rope_table_shape() says
 
 /// Tokens to the last norm's output at the picked rows. Each layer is one recomputation region.
 /// Shapes: result (picked, d). `rope_positions` is the length of the bound rope table.
@@ -19,8 +19,17 @@ Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64
 /// The head's matrix: lm_head.weight, or the embedding when tied.  Shape (v, d).
 Tensor decoder_head(const nn::Params& params, const ModelConfig& config);
 
+/// Logits of the picked rows, capped where the model caps them.  Shapes: hidden (picked, d); result
+/// f32(picked, v).
+Tensor decoder_logits(const nn::Params& params, const ModelConfig& config, const Tensor& hidden);
+
+/// Log-probabilities of targets i32(picked) under the same logits.  Shapes: hidden (picked, d);
+/// result f32(picked).
+Tensor decoder_logprob(const nn::Params& params, const ModelConfig& config, const Tensor& hidden,
+                       const Tensor& targets);
+
 /// Full names of the linears that LoRA may target, in forward order; `targets` are suffixes such as
-/// "q_proj" (empty: all seven). Errors: invalid argument with the nearest known suffix.
+/// "q_proj" (empty: all). Errors: invalid argument with the nearest known suffix.
 Result<std::vector<std::string>> lora_modules(const ModelConfig& config,
                                               const std::vector<std::string>& targets);
 

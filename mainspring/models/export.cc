@@ -69,12 +69,14 @@ Status write_shard(const LoadedModel& model, const Shard& shard, const std::stri
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                       SafetensorsWriter::create(path, specs, {{"format", "pt"}}));
   for (const FileTensor& file : shard) {
+    std::vector<StoredTensor> parts;
     for (const ParameterSpec& part : file.parts) {
       const StoredTensor& own = model.weights.at(part.name);
-      const StoredTensor out =
-          to_dtype(exported_tensor(own, options.weights, options.adapter), options.dtype);
-      MS_RETURN_IF_ERROR(writer->append(out.data, out.size_bytes));
+      parts.push_back(
+          to_dtype(exported_tensor(own, options.weights, options.adapter), options.dtype));
     }
+    const StoredTensor out = join_parts(file, parts);
+    MS_RETURN_IF_ERROR(writer->append(out.data, out.size_bytes));
   }
   return writer->finish();
 }

@@ -115,7 +115,7 @@ TEST_F(Export, RefusesAFolderThatExists) {
 }
 
 TEST_F(Export, OfAGgufFileIsTheSameModel) {
-  for (const std::string family : {"qwen3", "mistral", "phi3"}) {
+  for (const std::string family : {"qwen3", "mistral", "phi3", "gemma2", "gemma3", "gpt2"}) {
     const ModelConfig config = tiny_config(family);
     GgufBuilder builder = gguf_metadata(config);
     add_gguf_tensors(config, tiny_weights(config), builder);
@@ -128,8 +128,10 @@ TEST_F(Export, OfAGgufFileIsTheSameModel) {
   }
 }
 
-TEST_F(Export, FusesAgainWhatTheFamilysFilesFuse) {
-  const auto model = model_of(tiny_config("phi3"));
+class ExportFiles : public Export, public testing::WithParamInterface<const char*> {};
+
+TEST_P(ExportFiles, AreLaidOutAsTheFamilysAre) {
+  const auto model = model_of(tiny_config(GetParam()));
   ASSERT_TRUE(export_hf_folder(*model, dir_.file("out"), {.dtype = DType::kF32}).ok());
   const Safetensors before = open_safetensors(dir_.file("hf/model.safetensors")).value();
   const Safetensors after = open_safetensors(dir_.file("out/model.safetensors")).value();
@@ -142,6 +144,9 @@ TEST_F(Export, FusesAgainWhatTheFamilysFilesFuse) {
     EXPECT_EQ(std::memcmp(own.data, tensor.data, static_cast<size_t>(own.size_bytes)), 0) << name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, ExportFiles, testing::Values("phi3", "gpt2"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_F(Export, RefusesAConfigThatCannotBeSaid) {
   auto model = std::make_shared<LoadedModel>(*model_of(tiny_config()));

@@ -37,7 +37,7 @@ TEST(FileLayout, CutsFusedRowsWithoutCopies) {
   const ModelConfig config = tiny_config("phi3");
   const TensorSet weights = tiny_weights(config);
   const TensorSet files = files_of(config, weights);
-  const TensorSet cut = parameters_of_files(config, files).value();
+  const TensorSet cut = parameters_of_files(config, FileKind::kHuggingFace, files).value();
   ASSERT_EQ(cut.size(), weights.size());
   for (const auto& [name, tensor] : weights) {
     EXPECT_EQ(cut.at(name).shape, tensor.shape) << name;
@@ -48,16 +48,38 @@ TEST(FileLayout, CutsFusedRowsWithoutCopies) {
   EXPECT_EQ(cut.at("model.layers.1.mlp.up_proj.weight").owner, fused.owner);
 }
 
+TEST(FileLayout, OfGpt2IsTransposedUnderItsOwnNames) {
+  const ModelConfig config = tiny_config("gpt2");
+  const TensorSet weights = tiny_weights(config);
+  const TensorSet files = files_of(config, weights);
+  EXPECT_EQ(files.at("transformer.h.1.attn.c_attn.weight").shape, (std::vector<int64_t>{8, 24}));
+  EXPECT_EQ(files.at("transformer.h.1.attn.c_attn.bias").shape, (std::vector<int64_t>{24}));
+  EXPECT_EQ(files.at("transformer.wpe.weight").shape, (std::vector<int64_t>{64, 8}));
+  EXPECT_TRUE(files.contains("transformer.ln_f.bias"));
+  // Element (in 2, out 1 of k) of the fused matrix is k_proj's (1, 2).
+  const std::vector<float> fused = read_f32(files.at("transformer.h.1.attn.c_attn.weight"));
+  const std::vector<float> k = read_f32(weights.at("model.layers.1.self_attn.k_proj.weight"));
+  EXPECT_EQ(fused[2 * 24 + 8 + 1], k[1 * 8 + 2]);
+  const TensorSet back = parameters_of_files(config, FileKind::kHuggingFace, files).value();
+  ASSERT_EQ(back.size(), weights.size());
+  for (const auto& [name, tensor] : weights)
+    EXPECT_EQ(read_f32(back.at(name)), read_f32(tensor)) << name;
+  const auto gguf = file_tensors(config, FileKind::kGguf);
+  EXPECT_EQ(gguf[4].name, "model.layers.0.self_attn.qkv_proj.weight");
+  EXPECT_EQ(gguf[4].shape, (std::vector<int64_t>{24, 8}));
+  EXPECT_FALSE(gguf[4].is_transposed);
+}
+
 TEST(FileLayout, NamesTheFilesTensorThatIsWrong) {
   const ModelConfig config = tiny_config("phi3");
   TensorSet files = files_of(config, tiny_weights(config));
   files["model.layers.0.mlp.gate_up_proj.weight"] = files["model.layers.0.mlp.down_proj.weight"];
   EXPECT_EQ(
-      parameters_of_files(config, files).status().message(),
+      parameters_of_files(config, FileKind::kHuggingFace, files).status().message(),
       "tensor 'model.layers.0.mlp.gate_up_proj.weight': expected shape [16, 8] by the config, "
       "got [8, 8]");
   files.erase("model.layers.0.mlp.gate_up_proj.weight");
-  EXPECT_EQ(parameters_of_files(config, files).status().message(),
+  EXPECT_EQ(parameters_of_files(config, FileKind::kHuggingFace, files).status().message(),
             "missing tensors: model.layers.0.mlp.gate_up_proj.weight");
 }
 

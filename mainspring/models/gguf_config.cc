@@ -15,8 +15,9 @@ struct Family {
   std::string_view name;
   bool qk_norm;
 };
-constexpr Family kFamilies[] = {
-    {"llama", false}, {"phi3", false}, {"qwen2", false}, {"qwen3", true}};
+constexpr Family kFamilies[] = {{"gemma2", false}, {"gemma3", true}, {"gpt2", false},
+                                {"llama", false},  {"phi3", false},  {"qwen2", false},
+                                {"qwen3", true}};
 
 Result<const Family*> find_family(const GgufFile& file) {
   MS_ASSIGN_OR_RETURN(const std::string name, file.get_string("general.architecture"));
@@ -26,7 +27,8 @@ Result<const Family*> find_family(const GgufFile& file) {
     known.emplace_back(family.name);
   }
   return unimplemented(file.path() + ": general.architecture '" + name +
-                       "' is not supported; supported are llama, phi3, qwen2, qwen3 (nearest: " +
+                       "' is not supported; supported are gemma2, gemma3, gpt2, llama, phi3, "
+                       "qwen2, qwen3 (nearest: " +
                        nearest_name(name, known) + ")");
 }
 
@@ -68,14 +70,16 @@ Status refuse_unknown_keys(const GgufFile& file, const std::string& prefix) {
   const std::vector<std::string> known = {
       "block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size",
       "attention.head_count", "attention.head_count_kv", "attention.key_length",
-      "attention.value_length", "attention.layer_norm_rms_epsilon", "rope.freq_base",
-      "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor", "rope.scale_linear",
-      "rope.scaling.original_context_length", "rope.scaling.finetuned", "tensor_data_layout",
+      "attention.value_length", "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon",
+      "rope.freq_base", "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor",
+      "rope.scale_linear", "rope.scaling.original_context_length", "rope.scaling.finetuned",
+      "tensor_data_layout",
       // Zero experts and causal attention are what a dense decoder has; other values are refused
       // below.
       "expert_count", "expert_used_count", "attention.causal", "rope.scaling.attn_factor",
       "attention.sliding_window", "use_parallel_residual", "attention.clamp_kqv",
-      "attention.max_alibi_bias"};
+      "attention.max_alibi_bias", "attn_logit_softcapping", "final_logit_softcapping",
+      "attention.sliding_window_pattern", "rope.freq_base_swa"};
   for (const auto& [key, value] : file.metadata()) {
     if (!key.starts_with(prefix + ".")) continue;
     const std::string name = key.substr(prefix.size() + 1);
@@ -87,7 +91,24 @@ Status refuse_unknown_keys(const GgufFile& file, const std::string& prefix) {
   return Status();
 }
 
-Status refuse_unhandled_values(const GgufFile& file, const Reader& reader) {
+bool is_gemma(std::string_view family) { return family == "gemma2" || family == "gemma3"; }
+
+Status refuse_unhandled_values(const GgufFile& file, const Reader& reader,
+                               std::string_view family) {
+  struct GemmaKey {
+    std::string_view name;
+    bool is_of_second, is_of_third;
+  };
+  constexpr GemmaKey kGemmaKeys[] = {{"attn_logit_softcapping", true, false},
+                                     {"final_logit_softcapping", true, true},
+                                     {"attention.sliding_window_pattern", true, true},
+                                     {"rope.freq_base_swa", false, true}};
+  for (const GemmaKey& key : kGemmaKeys) {
+    const bool is_read =
+        (family == "gemma2" && key.is_of_second) || (family == "gemma3" && key.is_of_third);
+    if (reader.has(key.name) && !is_read)
+      return reader.refuse(key.name, "is not supported with this architecture");
+  }
   for (const std::string_view name : {"expert_count", "expert_used_count"}) {
     MS_ASSIGN_OR_RETURN(const int64_t value, reader.get_int_or(name, 0));
     if (value != 0) return reader.refuse(name, std::to_string(value) + " is not supported, only 0");
@@ -152,6 +173,43 @@ Status read_sizes(const GgufFile& file, const Reader& reader, ModelConfig& confi
   }
   config.vocabulary = embedding->second.dims[1];
   return Status();
+}
+
+/// Bounds what is made per layer before the whole config is checked.
+Status check_layers(const GgufFile& file, const ModelConfig& config) {
+  if (config.layers >= 1 && config.layers <= 4096) return Status();
+  return invalid_argument(file.path() + ": metadata 'block_count': expected 1 to 4096, got " +
+                          std::to_string(config.layers));
+}
+
+/// What Gemma's files leave to the reader follows llama.cpp: 27B models scale their scores by the
+/// width of a head if d were cut evenly, the others by the head width.
+Status read_gemma(const Reader& reader, ModelConfig& config) {
+  const bool is_third = config.family == "gemma3";
+  config.activation = MlpActivation::kGeluTanh;
+  config.norm_plus_one = true;
+  config.sandwich_norms = true;
+  config.scaled_embeddings = true;
+  const int64_t layers_of_27b = is_third ? 62 : 46;
+  config.query_scalar = static_cast<float>(
+      config.layers == layers_of_27b ? config.d / config.query_heads : config.head_width);
+  config.attention_softcap = is_third ? 0.0f : 50.0f;
+  config.final_softcap = is_third ? 0.0f : 30.0f;
+  if (reader.has("attn_logit_softcapping"))
+    MS_RETURN_IF_ERROR(reader.read_float("attn_logit_softcapping", config.attention_softcap));
+  if (reader.has("final_logit_softcapping"))
+    MS_RETURN_IF_ERROR(reader.read_float("final_logit_softcapping", config.final_softcap));
+  MS_ASSIGN_OR_RETURN(config.window,
+                      reader.get_int_or("attention.sliding_window", is_third ? 0 : 4096));
+  constexpr std::string_view kPattern = "attention.sliding_window_pattern";
+  MS_ASSIGN_OR_RETURN(const int64_t every, reader.get_int_or(kPattern, is_third ? 6 : 2));
+  if (every < 2) return reader.refuse(kPattern, std::to_string(every) + ", only 2 or more");
+  for (int64_t layer = 0; layer < config.layers && config.window > 0; ++layer)
+    config.windowed_layers.push_back((layer + 1) % every != 0);
+  if (!is_third) return Status();
+  config.local_rope_theta = 10000.0f;
+  if (!reader.has("rope.freq_base_swa")) return Status();
+  return reader.read_float("rope.freq_base_swa", config.local_rope_theta);
 }
 
 /// The llama architecture with a window is Mistral; converters write 0 where there is none.
@@ -232,7 +290,7 @@ Status read_rope_factors(const GgufFile& file, const GgufTensor& tensor, ModelCo
 }
 
 Status read_rope(const GgufFile& file, const Reader& reader, ModelConfig& config) {
-  config.rope_theta = 10000.0f;
+  config.rope_theta = config.family == "gemma3" ? 1000000.0f : 10000.0f;
   if (reader.has("rope.freq_base"))
     MS_RETURN_IF_ERROR(reader.read_float("rope.freq_base", config.rope_theta));
   MS_ASSIGN_OR_RETURN(const std::string type, reader.get_string_or("rope.scaling.type", "none"));
@@ -288,17 +346,32 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file) {
   MS_ASSIGN_OR_RETURN(const Family* family, find_family(file));
   const Reader reader(file, std::string(family->name));
   MS_RETURN_IF_ERROR(refuse_unknown_keys(file, std::string(family->name)));
-  MS_RETURN_IF_ERROR(refuse_unhandled_values(file, reader));
+  MS_RETURN_IF_ERROR(refuse_unhandled_values(file, reader, family->name));
   ModelConfig config;
   config.family = family->name;
   config.qk_norm = family->qk_norm;
   MS_RETURN_IF_ERROR(read_sizes(file, reader, config));
-  MS_RETURN_IF_ERROR(read_window(reader, config));
-  MS_RETURN_IF_ERROR(reader.read_float("attention.layer_norm_rms_epsilon", config.rms_eps));
-  config.attention_bias = file.tensors().contains("blk.0.attn_q.bias");
+  MS_RETURN_IF_ERROR(check_layers(file, config));
+  if (is_gemma(config.family)) {
+    MS_RETURN_IF_ERROR(read_gemma(reader, config));
+  } else {
+    MS_RETURN_IF_ERROR(read_window(reader, config));
+  }
+  const bool is_gpt2 = config.family == "gpt2";
+  MS_RETURN_IF_ERROR(reader.read_float(
+      is_gpt2 ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+      config.rms_eps));
+  config.attention_bias =
+      file.tensors().contains(is_gpt2 ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias");
   config.output_bias = file.tensors().contains("blk.0.attn_output.bias");
-  config.mlp_bias = file.tensors().contains("blk.0.ffn_gate.bias");
+  config.mlp_bias = file.tensors().contains(is_gpt2 ? "blk.0.ffn_up.bias" : "blk.0.ffn_gate.bias");
   config.tied_embeddings = !file.tensors().contains("output.weight");
+  if (is_gpt2) {
+    config.layer_norm = true;
+    config.learned_positions = true;
+    config.gated_mlp = false;
+    config.activation = MlpActivation::kGeluTanh;
+  }
   MS_RETURN_IF_ERROR(read_tokens(file, config));
   MS_RETURN_IF_ERROR(read_rope(file, reader, config));
   const Status valid = validate_config(config);

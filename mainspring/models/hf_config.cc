@@ -6,6 +6,7 @@
 
 #include "mainspring/base/nearest.h"
 #include "mainspring/io/json.h"
+#include "mainspring/models/hf_config_gpt2.h"
 #include "mainspring/models/hf_family.h"
 
 namespace mainspring {
@@ -33,16 +34,16 @@ Result<const HfFamily*> find_family(const JsonObject& json) {
     for (const HfFamily& family : hf_families()) {
       if (names[0] != family.architecture) continue;
       MS_ASSIGN_OR_RETURN(const std::string type,
-                          json.get_string_or("model_type", std::string(family.name)));
-      if (type == family.name) return &family;
-      return json.error("model_type", "expected \"" + std::string(family.name) + "\" with " +
+                          json.get_string_or("model_type", std::string(family.model_type)));
+      if (type == family.model_type) return &family;
+      return json.error("model_type", "expected \"" + std::string(family.model_type) + "\" with " +
                                           names[0] + ", got \"" + type + "\"");
     }
     return unknown_architecture(json, "architectures", names[0]);
   }
   MS_ASSIGN_OR_RETURN(const std::string type, json.get_string("model_type"));
   for (const HfFamily& family : hf_families()) {
-    if (type == family.name) return &family;
+    if (type == family.model_type) return &family;
   }
   return unknown_architecture(json, "model_type", type);
 }
@@ -51,9 +52,23 @@ Status refuse(const JsonObject& json, std::string_view key, const std::string& w
   return unimplemented(json.where(key) + ": " + why);
 }
 
+/// Gemma's classes read hidden_activation, the others hidden_act; a second spelling may not differ.
+Status refuse_other_activations(const JsonObject& json, const HfFamily& family) {
+  const std::string_view expected = family.is_gemma ? "gelu_pytorch_tanh" : "silu";
+  const std::string_view same = family.is_gemma ? "gelu_new" : "swish";
+  for (const std::string_view key : {"hidden_act", "hidden_activation"}) {
+    MS_ASSIGN_OR_RETURN(const std::string activation, json.get_string_or(key, expected));
+    if (activation != expected && activation != same) {
+      return refuse(json, key,
+                    "'" + activation + "' is not supported, only " + std::string(expected));
+    }
+  }
+  return Status();
+}
+
 /// Fields that change results and are not handled: each may only be absent, null, or the value that
 /// does nothing.
-Status refuse_unhandled_fields(const JsonObject& json) {
+Status refuse_unhandled_fields(const JsonObject& json, const HfFamily& family) {
   struct Neutral {
     std::string_view key;
     Json value;
@@ -76,8 +91,6 @@ Status refuse_unhandled_fields(const JsonObject& json) {
       {"residual_multiplier", 1},
       {"embedding_multiplier", 1},
       {"attention_multiplier", {}},
-      {"final_logit_softcapping", {}},
-      {"attn_logit_softcapping", {}},
       {"clip_qkv", {}},
       {"num_experts", {}},
       {"num_local_experts", {}},
@@ -89,13 +102,11 @@ Status refuse_unhandled_fields(const JsonObject& json) {
     return refuse(json, field.key,
                   json_text(*value).substr(0, 200) + " is not supported, only " + expected);
   }
-  for (const std::string_view key : {"hidden_act", "hidden_activation"}) {
-    MS_ASSIGN_OR_RETURN(const std::string activation, json.get_string_or(key, "silu"));
-    if (activation != "silu" && activation != "swish") {
-      return refuse(json, key, "'" + activation + "' is not supported, only silu");
-    }
-  }
-  return Status();
+  if (!family.is_gemma && json.has("final_logit_softcapping"))
+    return refuse(json, "final_logit_softcapping", "is not supported here, only absent");
+  if (!family.has_attention_softcap && json.has("attn_logit_softcapping"))
+    return refuse(json, "attn_logit_softcapping", "is not supported here, only absent");
+  return refuse_other_activations(json, family);
 }
 
 /// layer_types of a class that does not read it may only say what the class does.
@@ -137,6 +148,17 @@ void simplify_windows(ModelConfig& config) {
   if (config.window == 0 || count == config.layers) windowed.clear();
 }
 
+/// layer_types, or every n-th layer full.
+Status read_pattern(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
+  if (json.has("layer_types")) return read_layer_types(json, config);
+  constexpr std::string_view kKey = "sliding_window_pattern";
+  MS_ASSIGN_OR_RETURN(const int64_t every, json.get_int_or(kKey, family.default_pattern));
+  if (every < 1) return json.error(kKey, "expected 1 or more, got " + std::to_string(every));
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    config.windowed_layers.push_back((layer + 1) % every != 0);
+  return Status();
+}
+
 Status read_window(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
   const bool is_null = json.json().contains("sliding_window") && !json.has("sliding_window");
   const int64_t absent = is_null ? 0 : family.default_window;
@@ -163,6 +185,11 @@ Status read_window(const JsonObject& json, const HfFamily& family, ModelConfig& 
           config.windowed_layers.push_back(layer >= first);
       }
       config.window = use ? window : 0;
+      break;
+    }
+    case WindowRule::kPattern: {
+      MS_ASSIGN_OR_RETURN(config.window, json.get_int_or("sliding_window", absent));
+      MS_RETURN_IF_ERROR(read_pattern(json, family, config));
       break;
     }
   }
@@ -234,8 +261,45 @@ Status read_rope_scaling(const JsonObject& json, const JsonObject& rope, ModelCo
   return Status();
 }
 
+/// Windowed layers with a theta of their own: rope_parameters by kind of layer, or rope_theta and
+/// rope_local_base_freq; a scaling is of the full layers.
+Status read_rope_by_layer(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
+  config.rope_theta = family.default_global_theta;
+  config.local_rope_theta = family.default_local_theta;
+  if (json.has("rope_theta")) {
+    MS_ASSIGN_OR_RETURN(config.rope_theta, get_float(json, "rope_theta"));
+  }
+  if (json.has("rope_local_base_freq")) {
+    MS_ASSIGN_OR_RETURN(config.local_rope_theta, get_float(json, "rope_local_base_freq"));
+  }
+  if (json.has("rope_scaling")) {
+    MS_ASSIGN_OR_RETURN(const JsonObject rope, json.get_object("rope_scaling"));
+    MS_RETURN_IF_ERROR(read_rope_scaling(json, rope, config));
+  }
+  if (!json.has("rope_parameters")) return Status();
+  MS_ASSIGN_OR_RETURN(const JsonObject kinds, json.get_object("rope_parameters"));
+  for (const std::string& kind : kinds.keys()) {
+    if (kind != "full_attention" && kind != "sliding_attention")
+      return refuse(kinds, kind, "is not supported, only full_attention and sliding_attention");
+  }
+  if (kinds.has("full_attention")) {
+    MS_ASSIGN_OR_RETURN(const JsonObject full, kinds.get_object("full_attention"));
+    MS_RETURN_IF_ERROR(read_rope_scaling(json, full, config));
+  }
+  if (!kinds.has("sliding_attention")) return Status();
+  MS_ASSIGN_OR_RETURN(const JsonObject local, kinds.get_object("sliding_attention"));
+  MS_ASSIGN_OR_RETURN(const std::string type, local.get_string_or("rope_type", "default"));
+  if (type != "default")
+    return refuse(local, "rope_type", "'" + type + "' is not supported, only default");
+  if (local.has("rope_theta")) {
+    MS_ASSIGN_OR_RETURN(config.local_rope_theta, get_float(local, "rope_theta"));
+  }
+  return Status();
+}
+
 Status read_rope(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
-  config.rope_theta = 10000.0f;
+  if (family.default_local_theta > 0.0f) return read_rope_by_layer(json, family, config);
+  config.rope_theta = family.default_global_theta;
   MS_RETURN_IF_ERROR(read_partial_rotary(json, family, config));
   if (json.has("rope_theta")) {
     MS_ASSIGN_OR_RETURN(config.rope_theta, get_float(json, "rope_theta"));
@@ -332,25 +396,64 @@ Status read_biases(const JsonObject& json, const HfFamily& family, ModelConfig& 
   return Status();
 }
 
+/// null for none.
+Status read_softcap(const JsonObject& json, std::string_view key, float fallback, float& out) {
+  const bool is_null = json.json().contains(std::string(key)) && !json.has(key);
+  out = is_null ? 0.0f : fallback;
+  if (!json.has(key)) return Status();
+  MS_ASSIGN_OR_RETURN(out, get_float(json, key));
+  if (out > 0.0f) return Status();
+  return json.error(key, "expected a positive number or null");
+}
+
+Status read_gemma(const JsonObject& json, const HfFamily& family, ModelConfig& config) {
+  config.activation = MlpActivation::kGeluTanh;
+  config.norm_plus_one = true;
+  config.sandwich_norms = true;
+  config.scaled_embeddings = true;
+  config.query_scalar = 256.0f;
+  if (json.has("query_pre_attn_scalar")) {
+    MS_ASSIGN_OR_RETURN(config.query_scalar, get_float(json, "query_pre_attn_scalar"));
+  }
+  if (family.has_attention_softcap) {
+    MS_RETURN_IF_ERROR(read_softcap(json, "attn_logit_softcapping",
+                                    family.default_attention_softcap, config.attention_softcap));
+  }
+  return read_softcap(json, "final_logit_softcapping", family.default_final_softcap,
+                      config.final_softcap);
+}
+
+}  // namespace
+
+namespace {
+
+Result<ModelConfig> parse_decoder(const JsonObject& json, const HfFamily& family) {
+  if (family.is_gpt2) return parse_gpt2_config(json);
+  MS_RETURN_IF_ERROR(refuse_unhandled_fields(json, family));
+  ModelConfig config;
+  config.family = family.name;
+  MS_RETURN_IF_ERROR(read_sizes(json, family, config));
+  MS_RETURN_IF_ERROR(check_layers(json, config.layers));
+  MS_RETURN_IF_ERROR(read_window(json, family, config));
+  MS_RETURN_IF_ERROR(read_rope(json, family, config));
+  MS_RETURN_IF_ERROR(read_biases(json, family, config));
+  if (family.is_gemma) MS_RETURN_IF_ERROR(read_gemma(json, family, config));
+  config.rms_eps = family.default_rms_eps;
+  if (json.has("rms_norm_eps")) {
+    MS_ASSIGN_OR_RETURN(config.rms_eps, get_float(json, "rms_norm_eps"));
+  }
+  return config;
+}
+
 }  // namespace
 
 Result<ModelConfig> parse_hf_config(std::string_view text, std::string_view source) {
   MS_ASSIGN_OR_RETURN(const Json root, parse_json(text, source));
   MS_ASSIGN_OR_RETURN(const JsonObject json, JsonObject::from(root, source));
   MS_ASSIGN_OR_RETURN(const HfFamily* family, find_family(json));
-  MS_RETURN_IF_ERROR(refuse_unhandled_fields(json));
-  ModelConfig config;
-  config.family = family->name;
-  MS_RETURN_IF_ERROR(read_sizes(json, *family, config));
-  MS_RETURN_IF_ERROR(check_layers(json, config.layers));
-  MS_RETURN_IF_ERROR(read_window(json, *family, config));
-  MS_RETURN_IF_ERROR(read_rope(json, *family, config));
-  MS_RETURN_IF_ERROR(read_biases(json, *family, config));
-  config.rms_eps = family->default_rms_eps;
-  if (json.has("rms_norm_eps")) {
-    MS_ASSIGN_OR_RETURN(config.rms_eps, get_float(json, "rms_norm_eps"));
-  }
-  MS_ASSIGN_OR_RETURN(config.tied_embeddings, json.get_bool_or("tie_word_embeddings", false));
+  MS_ASSIGN_OR_RETURN(ModelConfig config, parse_decoder(json, *family));
+  MS_ASSIGN_OR_RETURN(config.tied_embeddings,
+                      json.get_bool_or("tie_word_embeddings", family->is_gemma || family->is_gpt2));
   MS_RETURN_IF_ERROR(read_eos(json, config.eos_tokens));
   MS_RETURN_IF_ERROR(read_token(json, "bos_token_id", config.bos_token));
   MS_RETURN_IF_ERROR(read_token(json, "pad_token_id", config.pad_token));

@@ -95,7 +95,9 @@ TEST(HfConfig, RefusesAnUnknownArchitectureWithTheSupportedOnes) {
   EXPECT_EQ(
       status.message(),
       "config.json: architectures: architecture 'LamaForCausalLM' is not supported; supported are "
-      "LlamaForCausalLM, MistralForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, "
+      "Gemma2ForCausalLM, Gemma3ForCausalLM, GPT2LMHeadModel, LlamaForCausalLM, "
+      "MistralForCausalLM, "
+      "Phi3ForCausalLM, Qwen2ForCausalLM, "
       "Qwen3ForCausalLM (nearest: LlamaForCausalLM)");
 }
 
@@ -203,6 +205,98 @@ TEST(HfConfig, ReadsThePartOfAHeadThatTurns) {
   EXPECT_EQ(error_of(phi3 + R"(, "resid_pdrop": 0.1})").code(), StatusCode::kUnimplemented);
 }
 
+std::string gemma(int version, const std::string& more = "") {
+  const std::string number = std::to_string(version);
+  return R"({"architectures": ["Gemma)" + number + R"(ForCausalLM"], "model_type": ")" +
+         (version == 2 ? "gemma2" : "gemma3_text") + R"(",
+      "hidden_size": 16, "num_hidden_layers": 7, "num_attention_heads": 2, "intermediate_size": 8,
+      "num_key_value_heads": 1, "vocab_size": 6, "max_position_embeddings": 64, "head_dim": 8)" +
+         more + "}";
+}
+
+TEST(HfConfig, ReadsGemma2) {
+  const ModelConfig config = parse_hf_config(gemma(2), "c").value();
+  EXPECT_EQ(config.activation, MlpActivation::kGeluTanh);
+  EXPECT_TRUE(config.norm_plus_one && config.sandwich_norms && config.scaled_embeddings);
+  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_EQ(config.attention_softcap, 50.0f);
+  EXPECT_EQ(config.final_softcap, 30.0f);
+  EXPECT_EQ(config.query_scalar, 256.0f);
+  EXPECT_EQ(config.window, 4096);
+  EXPECT_EQ(config.windowed_layers,
+            (std::vector<bool>{true, false, true, false, true, false, true}));
+  const ModelConfig other =
+      parse_hf_config(gemma(2, R"(, "attn_logit_softcapping": null, "query_pre_attn_scalar": 144,
+                                   "final_logit_softcapping": 10.0)"),
+                      "c")
+          .value();
+  EXPECT_EQ(other.attention_softcap, 0.0f);
+  EXPECT_EQ(other.final_softcap, 10.0f);
+  EXPECT_EQ(other.query_scalar, 144.0f);
+}
+
+TEST(HfConfig, ReadsGemma3InBothSpellings) {
+  const ModelConfig four =
+      parse_hf_config(gemma(3, R"(, "rope_theta": 500000.0, "rope_local_base_freq": 20000.0,
+          "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "sliding_window": 512,
+          "sliding_window_pattern": 3, "attn_logit_softcapping": null)"),
+                      "c")
+          .value();
+  EXPECT_TRUE(four.qk_norm);
+  EXPECT_EQ(four.local_rope_theta, 20000.0f);
+  EXPECT_EQ(four.rope_scaling.factor, 8.0f);
+  EXPECT_EQ(four.windowed_layers, (std::vector<bool>{true, true, false, true, true, false, true}));
+  const ModelConfig five = parse_hf_config(gemma(3, R"(, "rope_parameters": {
+          "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500000.0},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 20000.0}},
+          "sliding_window": 512, "layer_types": ["sliding_attention", "sliding_attention",
+          "full_attention", "sliding_attention", "sliding_attention", "full_attention",
+          "sliding_attention"])"),
+                                           "c")
+                               .value();
+  EXPECT_EQ(four, five);
+  const ModelConfig plain = parse_hf_config(gemma(3), "c").value();
+  EXPECT_EQ(plain.rope_theta, 1000000.0f);
+  EXPECT_EQ(plain.local_rope_theta, 10000.0f);
+  EXPECT_EQ(plain.final_softcap, 0.0f);
+}
+
+TEST(HfConfig, RefusesOfGemmaWhatItDoesNotHandle) {
+  for (const std::string field :
+       {R"("attn_logit_softcapping": 50.0)", R"("hidden_activation": "gelu")",
+        R"("use_bidirectional_attention": true)",
+        R"("rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0}})"}) {
+    const Status status = error_of(gemma(3, ", " + field));
+    EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << field << ": " << status.message();
+  }
+  EXPECT_EQ(error_of(llama(R"(, "final_logit_softcapping": 30.0)")).code(),
+            StatusCode::kUnimplemented);
+  EXPECT_EQ(error_of(gemma(2, R"(, "final_logit_softcapping": -1)")).message(),
+            "config.json: final_logit_softcapping: expected a positive number or null");
+}
+
+std::string gpt2(const std::string& more = "") {
+  return R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 8, "n_layer": 2,
+      "n_head": 2, "n_positions": 32, "vocab_size": 6, "resid_pdrop": 0.1, "n_inner": null)" +
+         more + "}";
+}
+
+TEST(HfConfig, ReadsGpt2) {
+  const ModelConfig config = parse_hf_config(gpt2(), "c").value();
+  EXPECT_TRUE(config.layer_norm && config.learned_positions && config.tied_embeddings);
+  EXPECT_TRUE(config.attention_bias && config.output_bias && config.mlp_bias);
+  EXPECT_FALSE(config.gated_mlp);
+  EXPECT_EQ(config.ffn, 32);
+  EXPECT_EQ(config.head_width, 4);
+  EXPECT_EQ(config.context_length, 32);
+  EXPECT_EQ(config.rms_eps, 1e-5f);
+  for (const std::string field :
+       {R"("activation_function": "relu")", R"("scale_attn_weights": false)",
+        R"("scale_attn_by_inverse_layer_idx": true)", R"("add_cross_attention": true)"}) {
+    EXPECT_EQ(error_of(gpt2(", " + field)).code(), StatusCode::kUnimplemented) << field;
+  }
+}
+
 TEST(HfConfig, NamesMissingAndMistypedFields) {
   std::string text = llama();
   text.replace(text.find("\"hidden_size\": 8"), 16, "\"hidden_size\": \"8\"");
@@ -223,7 +317,8 @@ TEST(HfConfig, DamagedTextNeverCrashes) {
 }
 
 TEST(HfConfig, WhatIsWrittenReadsBackTheSame) {
-  for (const std::string family : {"llama", "mistral", "phi3", "qwen2", "qwen3"}) {
+  for (const std::string family :
+       {"gemma2", "gemma3", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"}) {
     ModelConfig config = tiny_config(family);
     if (family == "qwen2") {
       config.window = 7;
@@ -231,10 +326,12 @@ TEST(HfConfig, WhatIsWrittenReadsBackTheSame) {
     }
     config.tied_embeddings = true;
     config.eos_tokens = {2, 3};
-    config.rope_theta = 123456.7f;
-    config.rope_scaling.kind = RopeScaling::Kind::kLlama3;
-    config.rope_scaling.factor = 32.0f;
-    config.rope_scaling.original_context = 8192;
+    if (family != "gpt2") config.rope_theta = 123456.7f;
+    if (family != "gpt2") {
+      config.rope_scaling.kind = RopeScaling::Kind::kLlama3;
+      config.rope_scaling.factor = 32.0f;
+      config.rope_scaling.original_context = 8192;
+    }
     const Json json = make_hf_config(config, "bfloat16").value();
     EXPECT_EQ(parse_hf_config(json_text(json), "c").value(), config);
     EXPECT_EQ(json.at("torch_dtype"), "bfloat16");

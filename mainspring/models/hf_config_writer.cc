@@ -3,6 +3,7 @@
 
 #include "mainspring/io/json.h"
 #include "mainspring/models/hf_config.h"
+#include "mainspring/models/hf_config_gpt2.h"
 #include "mainspring/models/hf_family.h"
 
 namespace mainspring {
@@ -78,29 +79,60 @@ Status write_window(const HfFamily& family, const ModelConfig& config, Json& jso
       json["max_window_layers"] = first_windowed_layer(config);
       json["layer_types"] = layer_types_json(config);
       return Status();
+    case WindowRule::kPattern:
+      json["sliding_window"] = config.window > 0 ? Json(config.window) : Json(nullptr);
+      json["layer_types"] = layer_types_json(config);
+      return Status();
   }
   return internal_error("unknown window rule");
 }
 
+Json softcap_json(float cap) { return cap > 0.0f ? json_float(cap) : Json(nullptr); }
+
+/// What only Gemma's classes say, or that the config is none of theirs.
+Status write_gemma(const HfFamily& family, const ModelConfig& config, Json& json) {
+  const bool is_gemma = config.norm_plus_one && config.sandwich_norms && config.scaled_embeddings &&
+                        config.activation == MlpActivation::kGeluTanh && config.query_scalar > 0.0f;
+  const bool has_any = config.norm_plus_one || config.sandwich_norms || config.scaled_embeddings ||
+                       config.activation != MlpActivation::kSilu || config.query_scalar > 0.0f ||
+                       config.final_softcap > 0.0f || config.local_rope_theta > 0.0f;
+  if (family.is_gemma ? !is_gemma : has_any)
+    return unimplemented(std::string(family.architecture) + " computes another layer");
+  if (config.attention_softcap > 0.0f && !family.has_attention_softcap)
+    return unimplemented(std::string(family.architecture) + " has no cap on attention scores");
+  json[family.is_gemma ? "hidden_activation" : "hidden_act"] =
+      family.is_gemma ? "gelu_pytorch_tanh" : "silu";
+  if (!family.is_gemma) return Status();
+  json["query_pre_attn_scalar"] = json_float(config.query_scalar);
+  if (family.has_attention_softcap)
+    json["attn_logit_softcapping"] = softcap_json(config.attention_softcap);
+  json["final_logit_softcapping"] = softcap_json(config.final_softcap);
+  if (family.default_local_theta > 0.0f)
+    json["rope_local_base_freq"] = json_float(config.local_rope_theta);
+  return Status();
+}
+
 }  // namespace
 
-Result<Json> make_hf_config(const ModelConfig& config, std::string_view dtype) {
-  const HfFamily* family = find_hf_family(config.family);
-  if (family == nullptr) return invalid_argument("unknown model family '" + config.family + "'");
+namespace {
+
+Result<Json> make_decoder_config(const HfFamily& family, const ModelConfig& config) {
+  if (config.layer_norm || config.learned_positions || !config.gated_mlp)
+    return unimplemented(std::string(family.architecture) + " computes another layer");
   // A bias that the family's class has no field for cannot be said.
   const bool says_attention =
-      family->has_attention_bias && config.attention_bias == config.output_bias;
+      family.has_attention_bias && config.attention_bias == config.output_bias;
   const bool implied_attention =
-      config.attention_bias == family->qkv_bias_always && !config.output_bias;
+      config.attention_bias == family.qkv_bias_always && !config.output_bias;
   if (!says_attention && !implied_attention) {
-    return unimplemented(std::string(family->architecture) +
+    return unimplemented(std::string(family.architecture) +
                          " has no field for these attention biases");
   }
-  if (config.mlp_bias && !family->has_mlp_bias) {
-    return unimplemented(std::string(family->architecture) + " has no field for MLP biases");
+  if (config.mlp_bias && !family.has_mlp_bias) {
+    return unimplemented(std::string(family.architecture) + " has no field for MLP biases");
   }
-  Json json = {{"architectures", Json::array({family->architecture})},
-               {"model_type", family->name},
+  Json json = {{"architectures", Json::array({family.architecture})},
+               {"model_type", family.model_type},
                {"hidden_size", config.d},
                {"intermediate_size", config.ffn},
                {"num_hidden_layers", config.layers},
@@ -109,20 +141,30 @@ Result<Json> make_hf_config(const ModelConfig& config, std::string_view dtype) {
                {"head_dim", config.head_width},
                {"vocab_size", config.vocabulary},
                {"max_position_embeddings", config.context_length},
-               {"hidden_act", "silu"},
                {"rms_norm_eps", json_float(config.rms_eps)},
                {"rope_theta", json_float(config.rope_theta)}};
   MS_ASSIGN_OR_RETURN(json["rope_scaling"], rope_scaling_json(config.rope_scaling));
-  if (family->has_partial_rotary) {
+  if (family.has_partial_rotary) {
     json["partial_rotary_factor"] = partial_rotary_factor(config);
   } else if (rotary_width(config) != config.head_width) {
-    return unimplemented(std::string(family->architecture) +
+    return unimplemented(std::string(family.architecture) +
                          " has no field for a partial rotary width");
   }
-  MS_RETURN_IF_ERROR(write_window(*family, config, json));
-  if (family->has_attention_bias) json["attention_bias"] = config.attention_bias;
-  if (family->has_mlp_bias) json["mlp_bias"] = config.mlp_bias;
+  MS_RETURN_IF_ERROR(write_window(family, config, json));
+  MS_RETURN_IF_ERROR(write_gemma(family, config, json));
+  if (family.has_attention_bias) json["attention_bias"] = config.attention_bias;
+  if (family.has_mlp_bias) json["mlp_bias"] = config.mlp_bias;
   json["attention_dropout"] = 0.0;
+  return json;
+}
+
+}  // namespace
+
+Result<Json> make_hf_config(const ModelConfig& config, std::string_view dtype) {
+  const HfFamily* family = find_hf_family(config.family);
+  if (family == nullptr) return invalid_argument("unknown model family '" + config.family + "'");
+  MS_ASSIGN_OR_RETURN(
+      Json json, family->is_gpt2 ? make_gpt2_config(config) : make_decoder_config(*family, config));
   json["tie_word_embeddings"] = config.tied_embeddings;
   json["bos_token_id"] = token_json(config.bos_token);
   json["eos_token_id"] = eos_json(config.eos_tokens);

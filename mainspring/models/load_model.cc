@@ -11,6 +11,7 @@
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/models/names.h"
 #include "mainspring/models/tokenizer_source.h"
+#include "mainspring/weights/dequantise.h"
 
 namespace mainspring {
 namespace {
@@ -33,13 +34,24 @@ Result<DType> dtype_of_safetensors(const SafetensorsEntry& entry) {
                        " is not supported, only F32, BF16 and F16");
 }
 
-/// Buffers that old checkpoints hold and transformers recomputes.
-bool is_recomputed_buffer(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
+/// Buffers that old checkpoints hold and transformers recomputes: frequencies, and GPT-2's mask.
+bool is_recomputed_buffer(std::string_view name) {
+  return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
+         name.ends_with(".attn.masked_bias");
+}
 
-Result<TensorSet> hf_tensors(Safetensors files) {
+/// GPT-2's first folders name their tensors without the model's prefix.
+std::string full_name(const ModelConfig& config, const std::string& name) {
+  const bool lacks_prefix = name.starts_with("h.") || name.starts_with("wte.") ||
+                            name.starts_with("wpe.") || name.starts_with("ln_f.");
+  return config.family == "gpt2" && lacks_prefix ? "transformer." + name : name;
+}
+
+Result<TensorSet> hf_tensors(const ModelConfig& config, Safetensors files) {
   TensorSet out;
-  for (auto& [name, entry] : files.tensors) {
-    if (is_recomputed_buffer(name)) continue;
+  for (auto& [file_name, entry] : files.tensors) {
+    if (is_recomputed_buffer(file_name)) continue;
+    const std::string name = full_name(config, file_name);
     MS_ASSIGN_OR_RETURN(const DType dtype, dtype_of_safetensors(entry));
     StoredTensor tensor;
     tensor.name = name;
@@ -57,7 +69,7 @@ Result<TensorSet> hf_tensors(Safetensors files) {
 /// releases disagree about which to use, so that is refused.
 Status drop_tied_head(const ModelConfig& config, TensorSet& tensors) {
   const auto head = tensors.find("lm_head.weight");
-  const auto embedding = tensors.find("model.embed_tokens.weight");
+  const auto embedding = tensors.find(file_module(config, "model.embed_tokens") + ".weight");
   if (!config.tied_embeddings || head == tensors.end() || embedding == tensors.end())
     return Status();
   const StoredTensor& a = head->second;
@@ -82,12 +94,13 @@ Result<std::shared_ptr<const LoadedModel>> load_folder(const std::string& path) 
   MS_ASSIGN_OR_RETURN(model->config_json, read_text_file(config_path, int64_t{1} << 24));
   MS_ASSIGN_OR_RETURN(model->config, parse_hf_config(model->config_json, config_path));
   MS_ASSIGN_OR_RETURN(Safetensors files, open_safetensors_folder(path));
-  Result<TensorSet> tensors = hf_tensors(std::move(files));
+  Result<TensorSet> tensors = hf_tensors(model->config, std::move(files));
   if (!tensors.ok()) return tensors.status().with_context(path);
   model->weights = std::move(tensors).value();
   const Status status = drop_tied_head(model->config, model->weights);
   if (!status.ok()) return status.with_context(path);
-  Result<TensorSet> parameters = parameters_of_files(model->config, model->weights);
+  Result<TensorSet> parameters =
+      parameters_of_files(model->config, FileKind::kHuggingFace, model->weights);
   if (!parameters.ok()) return parameters.status().with_context(path);
   model->weights = std::move(parameters).value();
   const std::string generation_path = join_path(path, "generation_config.json");
@@ -153,6 +166,14 @@ void restore_row_order(int64_t head_width, StoredTensor& tensor) {
   tensor.owner = std::move(copy);
 }
 
+/// Converters store Gemma's norm weights with the one that the norm adds; here they are as in
+/// Hugging Face's files.
+void take_one_away(StoredTensor& tensor) {
+  std::vector<float> values = read_f32(tensor);
+  for (float& value : values) value -= 1.0f;
+  tensor = make_tensor(tensor.name, tensor.shape, DType::kF32, values);
+}
+
 Result<TensorSet> gguf_tensors(const GgufFile& file, NameStyle style) {
   TensorSet out;
   for (const auto& [gguf_name, source] : file.tensors()) {
@@ -185,10 +206,11 @@ Status refuse_quantised_vectors(const TensorSet& tensors) {
 
 Status load_gguf_weights(const GgufFile& file, LoadedModel& model) {
   MS_ASSIGN_OR_RETURN(const TensorSet tensors, gguf_tensors(file, name_style(model.config)));
-  MS_ASSIGN_OR_RETURN(model.weights, parameters_of_files(model.config, tensors));
+  MS_ASSIGN_OR_RETURN(model.weights, parameters_of_files(model.config, FileKind::kGguf, tensors));
   MS_RETURN_IF_ERROR(refuse_quantised_vectors(model.weights));
   for (auto& [name, tensor] : model.weights) {
     if (has_permuted_rows(model.config, name)) restore_row_order(model.config.head_width, tensor);
+    if (model.config.norm_plus_one && name.ends_with("norm.weight")) take_one_away(tensor);
   }
   return Status();
 }

@@ -42,7 +42,7 @@ TEST(LoadHf, ReadsEveryGoldenModel) {
   for (const std::string name :
        {"llama_bf16", "llama_bias", "llama_gqa", "llama_headdim", "llama_rope_linear",
         "llama_rope_llama3", "llama_sharded", "llama_tied", "llama_untied", "qwen2", "qwen3",
-        "mistral", "phi3", "qwen2_window"}) {
+        "mistral", "phi3", "qwen2_window", "gemma2", "gemma3", "gpt2"}) {
     const auto model = load_model(golden("tiny/" + name));
     EXPECT_TRUE(model.ok()) << model.status().to_string();
   }
@@ -98,6 +98,17 @@ TEST(LoadHf, PassesOverBuffersThatAreRecomputed) {
   weights["model.layers.0.self_attn.rotary_emb.inv_freq"] =
       make_tensor("", {2}, DType::kF32, {1, 2});
   EXPECT_TRUE(load_model(write_hf_folder(dir, config, weights)).ok());
+}
+
+TEST(LoadHf, TakesGpt2sFirstFolders) {
+  const TestDir dir;
+  const ModelConfig config = tiny_config("gpt2");
+  const TensorSet weights = tiny_weights(config);
+  TensorSet files;
+  for (auto& [name, tensor] : files_of(config, weights))
+    files[name.substr(std::string("transformer.").size())] = tensor;
+  files["h.0.attn.bias"] = make_tensor("", {1, 1, 2, 2}, DType::kF32, {1, 0, 1, 1});  // a mask
+  expect_equal(load_model(write_hf_folder(dir, config, files)).value()->weights, weights);
 }
 
 TEST(LoadHf, ReadsTokenizerTemplatesAndGenerationConfig) {
@@ -240,8 +251,9 @@ TEST_F(LoadGguf, RefusesWhatItDoesNotHandleByName) {
   other.family = "lama";
   const Case cases[] = {
       {gguf_metadata(other),
-       "general.architecture 'lama' is not supported; supported are llama, phi3, qwen2, qwen3 "
-       "(nearest: llama)"},
+       "general.architecture 'lama' is not supported; supported are gemma2, gemma3, gpt2, llama, "
+       "phi3, "
+       "qwen2, qwen3 (nearest: llama)"},
       {whole(config).add_u32("llama.expert_count", 8),
        "metadata 'llama.expert_count': 8 is not supported"},
       {whole(config).add_f32("llama.logit_scale", 2),
@@ -253,6 +265,10 @@ TEST_F(LoadGguf, RefusesWhatItDoesNotHandleByName) {
       {whole(config).add_u32("llama.attention.value_length", 2), "attention.value_length"},
       {whole(tiny_config("qwen2")).add_u32("qwen2.attention.sliding_window", 16),
        "metadata 'qwen2.attention.sliding_window': 16 is not supported, only 0"},
+      {whole(config).add_f32("llama.final_logit_softcapping", 30.0f),
+       "metadata 'llama.final_logit_softcapping': is not supported with this architecture"},
+      {whole(tiny_config("gemma3")).add_f32("gemma3.attn_logit_softcapping", 50.0f),
+       "metadata 'gemma3.attn_logit_softcapping': is not supported with this architecture"},
       {whole(tiny_config("phi3")).add_f32_tensor("rope_factors_long.weight", {1}, {2}),
        "tensor 'rope_factors_long.weight': longrope scaling is not supported"},
       {whole(config).add_f32_tensor("blk.0.attn_sinks.weight", {2}, {1, 2}),

@@ -20,6 +20,22 @@
 
 namespace mainspring {
 
+/// Gemma's layer on the sizes of tiny_config: the first layer windowed, the second full.
+inline void make_gemma(ModelConfig& config) {
+  const bool is_third = config.family == "gemma3";
+  config.window = 5;
+  config.windowed_layers = {true, false};
+  config.activation = MlpActivation::kGeluTanh;
+  config.norm_plus_one = true;
+  config.sandwich_norms = true;
+  config.scaled_embeddings = true;
+  config.query_scalar = 4.0f;  // the head width, as in files that do not say it
+  config.attention_softcap = is_third ? 0.0f : 20.0f;
+  config.final_softcap = is_third ? 0.0f : 15.0f;
+  config.qk_norm = is_third;
+  config.local_rope_theta = is_third ? 5000.0f : 0.0f;
+}
+
 /// d 8, two layers, 2 query heads and 1 kv head of width 4, ffn 8, vocabulary 6, untied.
 inline ModelConfig tiny_config(std::string family = "llama") {
   ModelConfig config;
@@ -39,6 +55,16 @@ inline ModelConfig tiny_config(std::string family = "llama") {
   config.bos_token = 1;
   if (config.family == "mistral" || config.family == "phi3") config.window = 5;
   if (config.family == "phi3") config.rotary_width = 2;
+  if (config.family == "gpt2") {
+    config.kv_heads = config.query_heads;
+    config.layer_norm = true;
+    config.learned_positions = true;
+    config.gated_mlp = false;
+    config.activation = MlpActivation::kGeluTanh;
+    config.attention_bias = config.output_bias = config.mlp_bias = true;
+    config.tied_embeddings = true;
+  }
+  if (config.family == "gemma2" || config.family == "gemma3") make_gemma(config);
   return config;
 }
 
@@ -62,19 +88,21 @@ inline TensorSet tiny_weights(const ModelConfig& config) {
   return out;
 }
 
-/// Parameters as a family's files hold them: fused where they are. A set that lacks a part of a
-/// file's tensor, or has others, keeps what it has.
-inline TensorSet files_of(const ModelConfig& config, TensorSet tensors) {
-  for (const FileTensor& file : file_tensors(config)) {
+/// Parameters as a family's files hold them: fused, transposed and named as there. A set that lacks
+/// a part of a file's tensor, or has others, keeps what it has.
+inline TensorSet files_of(const ModelConfig& config, TensorSet tensors,
+                          FileKind kind = FileKind::kHuggingFace) {
+  for (const FileTensor& file : file_tensors(config, kind)) {
     const auto has = [&](const ParameterSpec& part) { return tensors.contains(part.name); };
-    if (file.parts.size() == 1 || !std::all_of(file.parts.begin(), file.parts.end(), has)) continue;
-    std::vector<float> values;
+    if (!std::all_of(file.parts.begin(), file.parts.end(), has)) continue;
+    std::vector<StoredTensor> parts;
     for (const ParameterSpec& part : file.parts) {
-      const std::vector<float> own = read_f32(tensors.at(part.name));
-      values.insert(values.end(), own.begin(), own.end());
+      parts.push_back(tensors.at(part.name));
       tensors.erase(part.name);
     }
-    tensors[file.name] = make_tensor(file.name, file.shape, DType::kF32, values);
+    StoredTensor joined = join_parts(file, parts);
+    joined.name = file.name;
+    tensors[file.name] = std::move(joined);
   }
   return tensors;
 }
@@ -128,12 +156,21 @@ inline GgufBuilder gguf_metadata(const ModelConfig& config) {
       .add_u32(f + "attention.head_count", static_cast<uint32_t>(config.query_heads))
       .add_u32(f + "attention.head_count_kv", static_cast<uint32_t>(config.kv_heads))
       .add_u32(f + "attention.key_length", static_cast<uint32_t>(config.head_width))
-      .add_f32(f + "attention.layer_norm_rms_epsilon", config.rms_eps)
+      .add_f32(f + (config.layer_norm ? "attention.layer_norm_epsilon"
+                                      : "attention.layer_norm_rms_epsilon"),
+               config.rms_eps)
       .add_f32(f + "rope.freq_base", config.rope_theta)
       .add_u32("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(config.eos_tokens.at(0)))
       .add_u32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(config.bos_token));
   if (config.rotary_width != 0)
     builder.add_u32(f + "rope.dimension_count", static_cast<uint32_t>(config.rotary_width));
+  if (config.sandwich_norms) builder.add_u32(f + "attention.sliding_window_pattern", 2);
+  if (config.attention_softcap > 0)
+    builder.add_f32(f + "attn_logit_softcapping", config.attention_softcap);
+  if (config.final_softcap > 0)
+    builder.add_f32(f + "final_logit_softcapping", config.final_softcap);
+  if (config.local_rope_theta > 0)
+    builder.add_f32(f + "rope.freq_base_swa", config.local_rope_theta);
   if (config.window != 0)
     builder.add_u32(f + "attention.sliding_window", static_cast<uint32_t>(config.window));
   return builder;
@@ -142,7 +179,7 @@ inline GgufBuilder gguf_metadata(const ModelConfig& config) {
 /// Adds f32 tensors as the converter would; those named in `skip` (GGUF names) are left out.
 inline void add_gguf_tensors(const ModelConfig& config, const TensorSet& tensors,
                              GgufBuilder& builder, const std::vector<std::string>& skip = {}) {
-  for (const auto& [name, tensor] : files_of(config, tensors)) {
+  for (const auto& [name, tensor] : files_of(config, tensors, FileKind::kGguf)) {
     const std::string gguf_name = gguf_name_of_hf(name, name_style(config));
     if (std::find(skip.begin(), skip.end(), gguf_name) != skip.end()) continue;
     std::vector<float> values = read_f32(tensor);
@@ -150,6 +187,9 @@ inline void add_gguf_tensors(const ModelConfig& config, const TensorSet& tensors
         name.find("q_proj") != std::string::npos || name.find("k_proj") != std::string::npos;
     if (is_qk && (config.family == "llama" || config.family == "mistral")) {
       values = permuted(values, tensor.shape.size() == 2 ? tensor.shape[1] : 1, config.head_width);
+    }
+    if (config.norm_plus_one && name.ends_with("norm.weight")) {
+      for (float& value : values) value += 1.0f;
     }
     builder.add_f32_tensor(gguf_name, {tensor.shape.rbegin(), tensor.shape.rend()}, values);
   }

@@ -1,33 +1,45 @@
 #include "mainspring/models/names.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "mainspring/base/check.h"
 
 namespace mainspring {
 namespace {
 
+constexpr unsigned bit(NameStyle style) { return 1u << static_cast<unsigned>(style); }
+constexpr unsigned kEvery = ~0u;
+constexpr unsigned kSplit = bit(NameStyle::kSplit) | bit(NameStyle::kSandwich);
+constexpr unsigned kFused = bit(NameStyle::kFused);
+constexpr unsigned kSandwich = bit(NameStyle::kSandwich);
+constexpr unsigned kGpt2 = bit(NameStyle::kGpt2);
+
 struct Stem {
   std::string_view hf;
   std::string_view gguf;
   bool in_layer;
-  std::optional<NameStyle> style = std::nullopt;  // unset: of every style
+  unsigned styles = kEvery;  // a bit per NameStyle
+
+  bool is_of(NameStyle style) const { return (styles & bit(style)) != 0; }
 };
 constexpr Stem kStems[] = {
     {"model.embed_tokens", "token_embd", false},
+    {"model.embed_positions", "position_embd", false, kGpt2},
     {"input_layernorm", "attn_norm", true},
-    {"self_attn.q_proj", "attn_q", true, NameStyle::kSplit},
-    {"self_attn.k_proj", "attn_k", true, NameStyle::kSplit},
-    {"self_attn.v_proj", "attn_v", true, NameStyle::kSplit},
-    {"self_attn.qkv_proj", "attn_qkv", true, NameStyle::kFused},
+    {"self_attn.q_proj", "attn_q", true, kSplit},
+    {"self_attn.k_proj", "attn_k", true, kSplit},
+    {"self_attn.v_proj", "attn_v", true, kSplit},
+    {"self_attn.qkv_proj", "attn_qkv", true, kFused | kGpt2},
     {"self_attn.o_proj", "attn_output", true},
     {"self_attn.q_norm", "attn_q_norm", true},
     {"self_attn.k_norm", "attn_k_norm", true},
-    {"post_attention_layernorm", "ffn_norm", true},
-    {"mlp.gate_proj", "ffn_gate", true, NameStyle::kSplit},
-    {"mlp.up_proj", "ffn_up", true, NameStyle::kSplit},
-    {"mlp.gate_up_proj", "ffn_up", true, NameStyle::kFused},
+    {"post_attention_layernorm", "ffn_norm", true, ~kSandwich},
+    {"post_attention_layernorm", "post_attention_norm", true, kSandwich},
+    {"pre_feedforward_layernorm", "ffn_norm", true, kSandwich},
+    {"post_feedforward_layernorm", "post_ffw_norm", true, kSandwich},
+    {"mlp.gate_proj", "ffn_gate", true, kSplit},
+    {"mlp.up_proj", "ffn_up", true, kSplit | kGpt2},
+    {"mlp.gate_up_proj", "ffn_up", true, kFused},
     {"mlp.down_proj", "ffn_down", true},
     {"model.norm", "output_norm", false},
     {"lm_head", "output", false},
@@ -68,7 +80,7 @@ std::string translate(std::string_view name, bool to_hf, NameStyle style) {
   for (const Stem& stem : kStems) {
     if (stem.in_layer == parts.layer.empty()) continue;
     if ((to_hf ? stem.gguf : stem.hf) != parts.stem) continue;
-    if (stem.style.value_or(style) != style) continue;
+    if (!stem.is_of(style)) continue;
     std::string out;
     if (stem.in_layer) {
       out += to_hf ? kHfLayer : kGgufLayer;

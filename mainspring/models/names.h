@@ -10,8 +10,9 @@
 
 namespace mainspring {
 
-/// Where families name things apart: kFused has qkv_proj and gate_up_proj in place of their parts.
-enum class NameStyle { kSplit, kFused };
+/// Where families name things apart: kFused has qkv_proj and gate_up_proj in place of their parts,
+/// kSandwich norms after attention and MLP too, kGpt2 qkv_proj and a row per position.
+enum class NameStyle { kSplit, kFused, kSandwich, kGpt2 };
 
 /// "blk.3.attn_q.weight" -> "model.layers.3.self_attn.q_proj.weight"; "" if there is no such name.
 std::string hf_name_of_gguf(std::string_view gguf_name, NameStyle style = NameStyle::kSplit);

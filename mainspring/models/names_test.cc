@@ -18,11 +18,12 @@ TEST(Names, TranslateBothWays) {
 }
 
 TEST(Names, OfEveryParameterGoToGgufAndBack) {
-  for (const std::string family : {"llama", "mistral", "phi3", "qwen2", "qwen3"}) {
+  for (const std::string family :
+       {"gemma2", "gemma3", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"}) {
     ModelConfig config = tiny_config(family);
-    config.mlp_bias = true;
+    if (!config.sandwich_norms) config.mlp_bias = true;
     const NameStyle style = name_style(config);
-    for (const FileTensor& file : file_tensors(config)) {
+    for (const FileTensor& file : file_tensors(config, FileKind::kGguf)) {
       EXPECT_EQ(hf_name_of_gguf(gguf_name_of_hf(file.name, style), style), file.name);
     }
   }

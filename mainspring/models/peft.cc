@@ -11,6 +11,7 @@
 #include "mainspring/io/safetensors.h"
 #include "mainspring/models/adapter.h"
 #include "mainspring/models/adapter_layout.h"
+#include "mainspring/models/file_layout.h"
 #include "mainspring/models/names.h"
 
 namespace mainspring {
@@ -64,7 +65,12 @@ bool is_harmless(std::string_view key) {
   return std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless);
 }
 
-Status refuse_unhandled_fields(const JsonObject& json) {
+/// Whether the family's files hold linears as (in, out).
+bool has_transposed_linears(const ModelConfig& config) {
+  return name_style(config) == NameStyle::kGpt2;
+}
+
+Status refuse_unhandled_fields(const JsonObject& json, const ModelConfig& config) {
   MS_ASSIGN_OR_RETURN(const std::string type, json.get_string("peft_type"));
   if (type != "LORA")
     return refuse(json, "peft_type", "'" + type + "' is not supported, only LORA");
@@ -80,6 +86,8 @@ Status refuse_unhandled_fields(const JsonObject& json) {
   }
   for (const std::string& key : json.keys()) {
     if (is_harmless(key)) continue;
+    // A, B are of the same shapes; only merging inside PEFT reads it.
+    if (key == "fan_in_fan_out" && has_transposed_linears(config)) continue;
     const Json* value = json.find(key);
     if (value == nullptr || is_unused(*value)) continue;
     return refuse(json, key, json_text(*value).substr(0, 100) + " is not supported");
@@ -231,7 +239,7 @@ Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config) 
   const std::string config_path = join_path(folder, kConfigName);
   MS_ASSIGN_OR_RETURN(const Json root, read_json_file(config_path, int64_t{1} << 24));
   MS_ASSIGN_OR_RETURN(const JsonObject json, JsonObject::from(root, config_path));
-  MS_RETURN_IF_ERROR(refuse_unhandled_fields(json));
+  MS_RETURN_IF_ERROR(refuse_unhandled_fields(json, config));
   if (!is_regular_file(join_path(folder, "adapter_model.safetensors")) &&
       is_regular_file(join_path(folder, "adapter_model.bin"))) {
     return unimplemented(
@@ -287,6 +295,10 @@ Json target_modules(const Adapter& adapter, const ModelConfig& config) {
       for (std::string& module : present) targets.push_back(std::move(module));
     }
   }
+  // Families with names of their own: every module in full.
+  if (targets.empty()) {
+    for (const auto& [module, spec] : adapter.modules) targets.push_back(module);
+  }
   return targets;
 }
 
@@ -340,7 +352,7 @@ std::string peft_config_text(const Adapter& adapter, const ModelConfig& config,
                      {"bias", "none"},
                      {"use_rslora", false},
                      {"use_dora", false},
-                     {"fan_in_fan_out", false},
+                     {"fan_in_fan_out", has_transposed_linears(config)},
                      {"modules_to_save", nullptr},
                      {"init_lora_weights", true},
                      {"inference_mode", true}};

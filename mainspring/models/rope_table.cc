@@ -68,17 +68,35 @@ std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int6
   return table;
 }
 
-Status check_rope_table_size(const ModelConfig& config, int64_t max_position) {
-  return check_rope_table_size(rotary_width(config), max_position);
+Status check_positions(const ModelConfig& config, int64_t max_position) {
+  if (config.learned_positions) {
+    if (max_position <= config.context_length) return Status();
+    return invalid_argument("a context of " + std::to_string(max_position) +
+                            " positions: the model has learned " +
+                            std::to_string(config.context_length));
+  }
+  return check_rope_table_size(rotary_width(config) * num_rope_tables(config), max_position);
+}
+
+int64_t num_rope_tables(const ModelConfig& config) { return config.local_rope_theta > 0 ? 2 : 1; }
+
+int64_t layer_rope_table(const ModelConfig& config, int64_t layer) {
+  return num_rope_tables(config) == 2 && layer_window(config, layer) > 0 ? 1 : 0;
 }
 
 std::vector<float> make_rope_table(const ModelConfig& config, int64_t max_position) {
-  return make_rope_table(config.rope_theta, config.rope_scaling, rotary_width(config),
-                         max_position);
+  std::vector<float> table =
+      make_rope_table(config.rope_theta, config.rope_scaling, rotary_width(config), max_position);
+  if (num_rope_tables(config) == 2) {
+    const std::vector<float> local =
+        make_rope_table(config.local_rope_theta, {}, rotary_width(config), max_position);
+    table.insert(table.end(), local.begin(), local.end());
+  }
+  return table;
 }
 
 std::vector<int64_t> rope_table_shape(const ModelConfig& config, int64_t max_position) {
-  return {max_position, rotary_width(config) / 2, 2};
+  return {max_position * num_rope_tables(config), rotary_width(config) / 2, 2};
 }
 
 }  // namespace mainspring

@@ -18,13 +18,22 @@ std::vector<float> rope_frequencies(float theta, const RopeScaling& scaling, int
 
 /// Errors: resource exhausted if a table of so many positions would take more than 1 GiB.
 Status check_rope_table_size(int64_t c, int64_t max_position);
-Status check_rope_table_size(const ModelConfig& config, int64_t max_position);
+
+/// Whether the model can have so many positions. Errors: as above; invalid argument if it has
+/// learned fewer.
+Status check_positions(const ModelConfig& config, int64_t max_position);
 
 /// (max_position, c/2, 2) f32: cos and sin of round(position * f_i).
 std::vector<float> make_rope_table(float theta, const RopeScaling& scaling, int64_t c,
                                    int64_t max_position);
 
-/// The table that a model's graph reads, and its shape (max_position, rotary / 2, 2).
+/// Tables of a model: one, or with a local theta a second one for its windowed layers.
+int64_t num_rope_tables(const ModelConfig& config);
+/// Which of them a layer reads.
+int64_t layer_rope_table(const ModelConfig& config, int64_t layer);
+
+/// The tables that a model's graph reads, one after another, and their shape (tables *
+/// max_position, rotary / 2, 2).
 std::vector<float> make_rope_table(const ModelConfig& config, int64_t max_position);
 std::vector<int64_t> rope_table_shape(const ModelConfig& config, int64_t max_position);
 

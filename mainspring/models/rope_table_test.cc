@@ -76,5 +76,34 @@ TEST(RopeTableTest, TableHoldsCosineAndSineOfTheRoundedAngle) {
   }
 }
 
+TEST(RopeTable, ALocalThetaMakesASecondTableBehindTheFirst) {
+  ModelConfig config;
+  config.layers = 2;
+  config.head_width = 8;
+  config.rope_theta = 1000000.0f;
+  config.rope_scaling = {.kind = RopeScaling::Kind::kLinear, .factor = 8.0f};
+  EXPECT_EQ(make_rope_table(config, 5), make_rope_table(1000000.0f, config.rope_scaling, 8, 5));
+  config.window = 3;
+  config.windowed_layers = {true, false};
+  config.local_rope_theta = 10000.0f;
+  const std::vector<float> both = make_rope_table(config, 5);
+  EXPECT_EQ(rope_table_shape(config, 5), (std::vector<int64_t>{10, 4, 2}));
+  const std::vector<float> local = make_rope_table(10000.0f, {}, 8, 5);
+  EXPECT_EQ((std::vector<float>{both.begin() + 5 * 8, both.end()}), local);
+  EXPECT_EQ(layer_rope_table(config, 0), 1);
+  EXPECT_EQ(layer_rope_table(config, 1), 0);
+}
+
+TEST(RopeTable, LearnedPositionsBoundTheContext) {
+  ModelConfig config;
+  config.head_width = 8;
+  config.context_length = 32;
+  EXPECT_TRUE(check_positions(config, 64).ok());
+  config.learned_positions = true;
+  EXPECT_TRUE(check_positions(config, 32).ok());
+  EXPECT_EQ(check_positions(config, 33).message(),
+            "a context of 33 positions: the model has learned 32");
+}
+
 }  // namespace
 }  // namespace mainspring

@@ -30,10 +30,15 @@ Buffer* find_in_model(const ForwardModel& model, const std::string& name) {
   return nullptr;
 }
 
+/// Positions of a rope table.
+int64_t positions_of(const ForwardModel& model, const Buffer& table) {
+  return table.shape()[0] / num_rope_tables(model.config);
+}
+
 /// The base's own rope table if it is long enough.
 Buffer* given_rope_table(const ForwardModel& model, int64_t positions) {
   Buffer* table = find_parameter(kRopeTableParam, {model.base});
-  return table != nullptr && table->shape()[0] >= positions ? table : nullptr;
+  return table != nullptr && positions_of(model, *table) >= positions ? table : nullptr;
 }
 
 Graph trace(const ForwardModel& model, Forward::Ending ending, int64_t rope_positions) {
@@ -45,13 +50,12 @@ Graph trace(const ForwardModel& model, Forward::Ending ending, int64_t rope_posi
   };
   const nn::Params params(tracer, dtype_of, serving_specs(model));
   const Tensor hidden = decoder_hidden(params, model.config, rope_positions);
-  const Tensor head = decoder_head(params, model.config);
   Tracer::Scope scope(tracer, "head");
   if (ending == Forward::Ending::kLogits) {
-    tracer.output(kResult, linear(hidden, {head}, {.f32_output = true})[0]);
+    tracer.output(kResult, decoder_logits(params, model.config, hidden));
   } else {
     const Tensor targets = tracer.input(kTargetsInput, {DType::kI32, {{kPicked}}});
-    tracer.output(kResult, head_logprob(hidden, head, targets));
+    tracer.output(kResult, decoder_logprob(params, model.config, hidden, targets));
   }
   return tracer.release();
 }
@@ -70,10 +74,10 @@ Result<std::unique_ptr<Forward>> Forward::create(Executor& executor, const Forwa
                                                  const Options& options) {
   std::unique_ptr<Forward> forward(new Forward());
   forward->ending_ = options.ending;
+  MS_RETURN_IF_ERROR(check_positions(model.config, options.rope_positions));
   Buffer* rope = given_rope_table(model, options.rope_positions);
-  const int64_t positions = rope != nullptr ? rope->shape()[0] : options.rope_positions;
+  const int64_t positions = rope != nullptr ? positions_of(model, *rope) : options.rope_positions;
   if (rope == nullptr) {
-    MS_RETURN_IF_ERROR(check_rope_table_size(model.config, positions));
     const std::vector<float> table = make_rope_table(model.config, positions);
     forward->rope_ = executor.allocate(DType::kF32, rope_table_shape(model.config, positions));
     std::memcpy(forward->rope_->data(), table.data(), table.size() * sizeof(float));

@@ -7,6 +7,7 @@ peft/lora           r=4, alpha=8, all seven linears of each layer
 peft/lora_pattern   rank_pattern and alpha_pattern: ranks 2, 4 and 6 in one adapter
 peft/lora_rslora    use_rslora (scale alpha/sqrt(r)), only q_proj and v_proj
 peft/lora_qwen2     a base with biases and tied embeddings, r=3 (odd)
+peft/lora_gpt2      linears that keep (in, out), under GPT-2's names
 peft/lora_phi3      fused linears, one of them with a rank and alpha of its own
 Each: adapter_config.json, adapter_model.safetensors, golden.json, golden.safetensors (logits.I, grad.NAME with the names of adapter_model.safetensors).
 B is random, not zero, so that A's gradients are not zero. The base is frozen: no other gradient exists.
@@ -21,6 +22,7 @@ from transformers import AutoModelForCausalLM
 import golden_common as G
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+CONV = ["c_attn", "c_proj", "c_fc"]
 FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
 ADAPTERS = {
     "lora": ("llama_gqa", dict(r=4, lora_alpha=8, target_modules=ALL)),
@@ -29,6 +31,7 @@ ADAPTERS = {
     "lora_rslora": ("llama_gqa", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], use_rslora=True)),
     "lora_qwen2": ("qwen2", dict(r=3, lora_alpha=6, target_modules=ALL)),
     "lora_phi3": ("phi3", dict(r=4, lora_alpha=8, target_modules=FUSED, rank_pattern={"gate_up_proj": 2}, alpha_pattern={"gate_up_proj": 3})),
+    "lora_gpt2": ("gpt2", dict(r=4, lora_alpha=8, target_modules=CONV, fan_in_fan_out=True)),
 }
 
 
@@ -57,7 +60,7 @@ def make(name, root):
         os.remove(os.path.join(folder, "README.md"))
     path = os.path.join(folder, "adapter_config.json")  # stable: peft writes sets in any order
     c = json.load(open(path))
-    c["target_modules"] = sorted(c["target_modules"], key=(ALL + FUSED).index)
+    c["target_modules"] = sorted(c["target_modules"], key=(ALL + FUSED + CONV).index)
     G.write_json(path, c)
 
     base = load_base(root, base_name)

@@ -12,7 +12,7 @@ import json, os, shutil, sys
 
 import torch
 from safetensors.numpy import save_file
-from transformers import (AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM,
+from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM,
                           Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 import golden_common as G
@@ -43,24 +43,33 @@ VARIANTS = {
     "phi3": ("phi3", dict(SMALL, sliding_window=23, tie_word_embeddings=False, eos_token_id=2,
                           rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.75)), LONG, {}),
     "qwen2_window": ("qwen2", dict(SMALL, use_sliding_window=True, sliding_window=18, max_window_layers=1, tie_word_embeddings=True), LONG, {}),
+    # Caps about the size of the scores and logits, so that they bend; a scale of the queries that is not the head width's.
+    "gemma2": ("gemma2", dict(SMALL, head_dim=8, query_pre_attn_scalar=12, sliding_window=20, attn_logit_softcapping=3.0, final_logit_softcapping=4.0,
+                              tie_word_embeddings=True), LONG, dict(no_sdpa=True)),
+    "gemma3": ("gemma3", dict(SMALL, head_dim=8, num_hidden_layers=3, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                              query_pre_attn_scalar=10, sliding_window=19, tie_word_embeddings=True,
+                              rope_parameters=dict(full_attention=dict(rope_type="linear", factor=4.0, rope_theta=1000000.0),
+                                                   sliding_attention=dict(rope_type="default", rope_theta=10000.0))), LONG, {}),
+    "gpt2": ("gpt2", dict(n_embd=32, n_head=4, n_layer=2, n_positions=256, vocab_size=160, bos_token_id=1, eos_token_id=2), LONG, {}),
 }
-FAMILY = dict(llama=(LlamaConfig, LlamaForCausalLM), mistral=(MistralConfig, MistralForCausalLM), phi3=(Phi3Config, Phi3ForCausalLM), qwen2=(Qwen2Config, Qwen2ForCausalLM), qwen3=(Qwen3Config, Qwen3ForCausalLM))
+FAMILY = dict(gemma2=(Gemma2Config, Gemma2ForCausalLM), gemma3=(Gemma3TextConfig, Gemma3ForCausalLM), gpt2=(GPT2Config, GPT2LMHeadModel),
+              llama=(LlamaConfig, LlamaForCausalLM), mistral=(MistralConfig, MistralForCausalLM), phi3=(Phi3Config, Phi3ForCausalLM), qwen2=(Qwen2Config, Qwen2ForCausalLM), qwen3=(Qwen3Config, Qwen3ForCausalLM))
 
 
-def randomise(model, seed):
-    """Every parameter random: matrices N(0, g/sqrt(in)), queries and keys sharper, norms in [0.5, 1.5], biases N(0, 0.3)."""
+def randomise(model, seed, norm_offset=0.0, transposed=False):
+    """Every parameter random: matrices N(0, g/sqrt(in)), queries and keys sharper, norms in [0.5, 1.5] (less what the class adds), biases N(0, 0.3)."""
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
             if name.endswith("bias"):
                 p.copy_(torch.randn(p.shape, generator=g) * 0.3)
             elif p.dim() == 1:
-                p.copy_(torch.rand(p.shape, generator=g) + 0.5)
-            elif "embed_tokens" in name:
+                p.copy_(torch.rand(p.shape, generator=g) + 0.5 - norm_offset)
+            elif "embed_tokens" in name or "wte" in name or "wpe" in name:
                 p.copy_(torch.randn(p.shape, generator=g) * 0.3)
             else:
                 gain = 1.6 if ("q_proj" in name or "k_proj" in name) else 1.0
-                p.copy_(torch.randn(p.shape, generator=g) * gain / p.shape[1] ** 0.5)
+                p.copy_(torch.randn(p.shape, generator=g) * gain / p.shape[0 if transposed else 1] ** 0.5)
 
 
 def old_style_config(folder):
@@ -80,10 +89,10 @@ def old_style_config(folder):
 def make(name, out):
     family, cfg, lengths, save = VARIANTS[name]
     config_class, model_class = FAMILY[family]
-    config = config_class(**{**BASE, **cfg})
+    config = config_class(**{**({} if family == "gpt2" else BASE), **cfg})
     config._attn_implementation = "eager"
     model = model_class(config).eval()
-    randomise(model, 1000 + list(VARIANTS).index(name))
+    randomise(model, 1000 + list(VARIANTS).index(name), norm_offset=1.0 if family.startswith("gemma") else 0.0, transposed=family == "gpt2")
     dtype = save.get("dtype", torch.float32)
     folder = os.path.join(out, name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -98,7 +107,7 @@ def make(name, out):
     logits, losses, grads = G.forward_backward(model, sequences)
     noise, losses64 = G.f64_distance(model, sequences, logits, losses, grads)
     # Another attention implementation must agree to rounding, else these values are one implementation's fault.
-    sdpa = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").eval()
+    sdpa = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager" if save.get("no_sdpa") else "sdpa").eval()
     l2, _, _ = G.forward_backward(sdpa, sequences)
     assert max(G.rel(a, b) for a, b in zip(l2, logits)) < 5e-6, name
     tensors = {f"logits.{i}": t.numpy() for i, t in enumerate(logits)}

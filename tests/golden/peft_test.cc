@@ -106,7 +106,7 @@ TEST_P(PeftAdapter, AWrittenFolderGivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(AllAdapters, PeftAdapter,
                          testing::Values("lora", "lora_pattern", "lora_rslora", "lora_qwen2",
-                                         "lora_phi3"),
+                                         "lora_phi3", "lora_gpt2"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

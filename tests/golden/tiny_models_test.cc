@@ -88,12 +88,10 @@ TEST_P(TinyModel, LossAndEveryGradientEqualTransformers) {
   for (const FileTensor& file : file_tensors(golden.model->config)) {
     const auto expected = golden.tensors.tensors.find("grad." + file.name);
     ASSERT_NE(expected, golden.tensors.tensors.end()) << file.name;
-    std::vector<float> got;
-    for (const ParameterSpec& part : file.parts) {
-      const std::vector<float> values = read_f32(gradients.at(part.name));
-      got.insert(got.end(), values.begin(), values.end());
-      ++num_parts;
-    }
+    std::vector<StoredTensor> parts;
+    for (const ParameterSpec& part : file.parts) parts.push_back(gradients.at(part.name));
+    num_parts += parts.size();
+    const std::vector<float> got = read_f32(join_parts(file, parts));
     ASSERT_EQ(expected->second.size_bytes, static_cast<int64_t>(got.size() * sizeof(float)));
     EXPECT_LT(
         distance(got.data(), reinterpret_cast<const float*>(expected->second.data), got.size()),
@@ -107,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(AllVariants, TinyModel,
                          testing::Values("llama_tied", "llama_untied", "llama_gqa", "llama_headdim",
                                          "llama_bias", "llama_rope_llama3", "llama_rope_linear",
                                          "llama_bf16", "llama_sharded", "qwen2", "qwen3", "mistral",
-                                         "phi3", "qwen2_window"),
+                                         "phi3", "qwen2_window", "gemma2", "gemma3", "gpt2"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -135,7 +135,8 @@ Json to_json(const Digests& digests) {
 const std::vector<std::pair<std::string, DType>> kCases{
     {"llama_gqa", DType::kBF16}, {"llama_gqa", DType::kF32}, {"qwen2", DType::kBF16},
     {"qwen3", DType::kBF16},     {"qwen3", DType::kF32},     {"llama_rope_llama3", DType::kBF16},
-    {"mistral", DType::kBF16},   {"phi3", DType::kBF16},     {"qwen2_window", DType::kF32}};
+    {"mistral", DType::kBF16},   {"phi3", DType::kBF16},     {"qwen2_window", DType::kF32},
+    {"gemma2", DType::kBF16},    {"gemma3", DType::kBF16},   {"gpt2", DType::kBF16}};
 
 std::string key_of(const std::pair<std::string, DType>& c) {
   return c.first + "/" + std::string(dtype_name(c.second));

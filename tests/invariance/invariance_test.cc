@@ -42,15 +42,15 @@ TEST_P(TinyInvariance, EveryWayOfComputingGivesTheSameBits) {
   expect_all_hold(*model, options, 15 + 2 * (options.isas.size() - 1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, TinyInvariance,
-                         testing::Combine(testing::Values("llama_gqa", "llama_tied", "llama_bias",
-                                                          "qwen2", "qwen3", "mistral", "phi3",
-                                                          "qwen2_window"),
-                                          testing::Values(DType::kBF16, DType::kF32)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_" +
-                                  std::string(dtype_name(std::get<1>(info.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Variants, TinyInvariance,
+    testing::Combine(testing::Values("llama_gqa", "llama_tied", "llama_bias", "qwen2", "qwen3",
+                                     "mistral", "phi3", "qwen2_window", "gemma2", "gemma3", "gpt2"),
+                     testing::Values(DType::kBF16, DType::kF32)),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param)) + "_" +
+             std::string(dtype_name(std::get<1>(info.param)));
+    });
 
 /// One layer of width 256 whose linears are blocks of ggml's, a kind each.
 std::shared_ptr<LoadedModel> model_of_blocks() {
