@@ -196,6 +196,24 @@ TEST(GgufTokenizer, IsReadFromMetadata) {
   EXPECT_EQ(tokenizer.chat_template, "{{ x }}");
 }
 
+TEST(GgufTokenizer, PutsBosFirstWhereLlamaCppDoesUnlessTheFileSaysOtherwise) {
+  const TestDir dir;
+  const auto adds_bos = [&dir](GgufBuilder builder) {
+    builder.add_texts("tokenizer.ggml.tokens", {"<bos>", "a"});
+    const auto file = GgufFile::open(dir.write("f", builder.build())).value();
+    return read_gguf_tokenizer(*file).value().add_bos_token;
+  };
+  const auto of = [](const char* model, const char* pre) {
+    GgufBuilder builder;
+    builder.add_text("tokenizer.ggml.model", model).add_text("tokenizer.ggml.pre", pre);
+    return builder;
+  };
+  EXPECT_TRUE(adds_bos(of("llama", "default")));  // Gemma's, too
+  EXPECT_TRUE(adds_bos(of("gpt2", "llama-bpe")));
+  EXPECT_FALSE(adds_bos(of("gpt2", "qwen2")));
+  EXPECT_FALSE(adds_bos(of("llama", "default").add_bool("tokenizer.ggml.add_bos_token", false)));
+}
+
 TEST(GgufTokenizer, RefusesFieldsThatDoNotFitTheVocabulary) {
   const TestDir dir;
   const auto error_of = [&dir](const GgufBuilder& builder) {

@@ -30,6 +30,12 @@ Status read_flag(const GgufFile& file, std::string_view name, bool& out) {
   return Status();
 }
 
+/// What llama.cpp does where the file does not say: sentencepiece models and Llama 3's.
+bool puts_bos_first(const GgufTokenizer& tokenizer) {
+  if (tokenizer.model == "llama") return true;
+  return tokenizer.pre == "llama-bpe" || tokenizer.pre == "llama3" || tokenizer.pre == "llama-v3";
+}
+
 Status check_length(const GgufFile& file, std::string_view name, size_t got, size_t expected) {
   if (got == expected) return Status();
   return invalid_argument(file.path() + ": metadata '" + key_of(name) + "': expected " +
@@ -66,6 +72,7 @@ Result<GgufTokenizer> read_gguf_tokenizer(const GgufFile& file) {
   MS_RETURN_IF_ERROR(read_token(file, "unknown_token_id", num_tokens, out.unknown_token));
   MS_RETURN_IF_ERROR(read_token(file, "padding_token_id", num_tokens, out.padding_token));
   MS_RETURN_IF_ERROR(read_token(file, "eot_token_id", num_tokens, out.eot_token));
+  out.add_bos_token = puts_bos_first(out);
   MS_RETURN_IF_ERROR(read_flag(file, "add_bos_token", out.add_bos_token));
   MS_RETURN_IF_ERROR(read_flag(file, "add_eos_token", out.add_eos_token));
   MS_RETURN_IF_ERROR(read_flag(file, "add_space_prefix", out.add_space_prefix));

@@ -29,6 +29,14 @@ TEST(TokenizerTest, SpecialTokensAreAddedOnlyWhenAskedFor) {
   EXPECT_EQ(tokenizer->encode("b", {.add_special_tokens = true}).value(), (Ids{1, 259, 261}));
 }
 
+TEST(TokenizerTest, APieceTokenizerWithoutASpacePrefixStartsWithBosAlone) {  // Gemma's files
+  GgufTokenizer gguf = piece_tokenizer();
+  gguf.add_space_prefix = false;
+  const auto tokenizer = Tokenizer::from_gguf(gguf).value();
+  EXPECT_EQ(tokenizer->encode("b a", {.add_special_tokens = true}).value(), (Ids{1, 261, 262}));
+  EXPECT_EQ(tokenizer->decode({261, 262}).value(), "b a");
+}
+
 TEST(TokenizerTest, RangesCountBytesOfTheText) {
   const EncodedText out = byte_level()->encode_with_ranges("é ab<|end|>").value();
   EXPECT_EQ(out.tokens, (Ids{0xC3, 0xA9, ' ', 256, 257}));
