@@ -16,13 +16,13 @@ const Arg kHead = f32({2, 1}, {0, 1});
 
 TEST(RefHeadTest, LogprobIsLogitMinusLogSumExpAndZeroForZeroRows) {
   const auto out =
-      run_op(OpKind::kHeadLogprob, NoAttrs{}, {kX, kHead, i32({kPicked}, {0, 0})}, two_picks());
+      run_op(OpKind::kHeadLogprob, HeadAttrs{}, {kX, kHead, i32({kPicked}, {0, 0})}, two_picks());
   expect_close(out[0], {-2 * std::log(2), 0});
   expect_close(out[1], {2 * std::log(2), 0});
 }
 
 TEST(RefHeadTest, GradientIsWeightTimesOnehotMinusProbability) {
-  const auto out = run_op(OpKind::kHeadLogprobGrad, NoAttrs{},
+  const auto out = run_op(OpKind::kHeadLogprobGrad, HeadAttrs{},
                           {kX, kHead, i32({kPicked}, {0, 0}), f32({kPicked}, {2 * std::log(2), 0}),
                            f32({kPicked}, {8, 8}), state({2, 1}, {100, 200})},
                           two_picks());
