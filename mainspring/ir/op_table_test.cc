@@ -63,8 +63,11 @@ TEST(OpTableTest, GradientsRefuseAccumulatorsOfAnotherShape) {
       refuses(OpKind::kRmsNormGrad, NormAttrs{4, 0}, {dy, {DType::kF32, {{4}}}, dy, wrong}));
 }
 
-TEST(OpTableTest, ScaleIsForPerTokenValuesInF32) {
-  EXPECT_FALSE(op_info(OpKind::kScale).infer(kCompute, ScalarAttrs{2}, {rows_of(4)}).ok());
+TEST(OpTableTest, ScaleIsForActivationsAndValuesInF32) {
+  const auto infer = op_info(OpKind::kScale).infer;
+  EXPECT_TRUE(infer(kCompute, ScalarAttrs{2}, {rows_of(4)}).ok());
+  EXPECT_TRUE(infer(kCompute, ScalarAttrs{2}, {{DType::kF32, {{kPicked}}}}).ok());
+  EXPECT_FALSE(infer(kCompute, ScalarAttrs{2}, {{DType::kI32, {{kPicked}}}}).ok());
 }
 
 TEST(OpTableTest, LinearGivesOneResultPerWeightAndOnePerAdapter) {
