@@ -57,9 +57,10 @@ int32_t cache_pages(const SampleFlags& flags, const ModelSession& session,
   needs.resize(std::min(needs.size(), static_cast<size_t>(flags.max_batch)));
   int64_t wanted = 0;
   for (const int64_t pages : needs) wanted += pages;
-  const int64_t page_bytes = 2 * config.layers *
-                             dtype_bytes(session.forward_model().compute,
-                                         kPageTokens * config.kv_heads * config.head_width);
+  const int64_t page_bytes =
+      2 * config.layers *
+      dtype_bytes(session.forward_model().compute,
+                  kPageTokens * kv_row_elements(config.kv_heads, config.head_width));
   const int64_t affordable = (flags.cache_mb << 20) / page_bytes;
   return static_cast<int32_t>(std::max(needs.empty() ? 1 : needs[0], std::min(wanted, affordable)));
 }

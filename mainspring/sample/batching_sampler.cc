@@ -57,11 +57,11 @@ Status BatchingSampler::init() {
                       {.ending = Forward::Ending::kLogits,
                        .capacity = {options_.max_rows, options_.max_batch + max_draft_rows_},
                        .rope_positions = options_.max_sequence_tokens}));
-  MS_ASSIGN_OR_RETURN(
-      pool_, KvPool::create(executor_, {.dtype = model_.compute,
-                                        .layers = config.layers,
-                                        .row_elements = config.kv_heads * config.head_width,
-                                        .num_pages = options_.cache_pages}));
+  MS_ASSIGN_OR_RETURN(pool_, KvPool::create(executor_, {.dtype = model_.compute,
+                                                        .layers = config.layers,
+                                                        .row_elements = kv_row_elements(
+                                                            config.kv_heads, config.head_width),
+                                                        .num_pages = options_.cache_pages}));
   scheduler_.emplace(*pool_, Scheduler::Options{.max_batch = options_.max_batch,
                                                 .share_prefixes = options_.share_prefixes,
                                                 .weights_key =
@@ -82,7 +82,8 @@ int32_t BatchingSampler::default_pages() const {
   const ModelConfig& config = model_.config;
   const int64_t page_bytes =
       2 * config.layers *
-      dtype_bytes(model_.compute, kPageTokens * config.kv_heads * config.head_width);
+      dtype_bytes(model_.compute,
+                  kPageTokens * kv_row_elements(config.kv_heads, config.head_width));
   const int64_t usual = pages_of(std::min<int64_t>(1024, options_.max_sequence_tokens));
   const int64_t wanted = std::min(options_.max_batch * usual, kDefaultCacheBytes / page_bytes);
   return static_cast<int32_t>(std::max(wanted, pages_of(options_.max_sequence_tokens)));

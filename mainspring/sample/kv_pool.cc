@@ -145,15 +145,13 @@ void KvPool::forget_all() {
   }
 }
 
-void KvPool::copy_rows(int32_t from, int32_t to, int32_t rows) {
-  const size_t row_bytes = static_cast<size_t>(dtype_bytes(dtype_, row_elements_));
-  const size_t page_bytes = row_bytes * kPageTokens;
+void KvPool::copy_page(int32_t from, int32_t to) {
+  const auto page_bytes = static_cast<size_t>(dtype_bytes(dtype_, kPageTokens * row_elements_));
   for (const std::vector<void*>* pointers : {&keys_, &values_}) {
     for (void* base : *pointers) {
       auto* bytes = static_cast<char*>(base);
       std::memcpy(bytes + static_cast<size_t>(to) * page_bytes,
-                  bytes + static_cast<size_t>(from) * page_bytes,
-                  row_bytes * static_cast<size_t>(rows));
+                  bytes + static_cast<size_t>(from) * page_bytes, page_bytes);
     }
   }
 }

@@ -25,7 +25,7 @@ namespace mainspring {
 struct KvPoolOptions {
   DType dtype = DType::kBF16;
   int64_t layers = 0;
-  int64_t row_elements = 0;  // kv heads * head width
+  int64_t row_elements = 0;  // kv_row_elements()
   int32_t num_pages = 0;
 };
 
@@ -65,8 +65,8 @@ class KvPool {
   /// Forgets every published page; held ones become private.
   void forget_all();
 
-  /// Copies the first `rows` positions of a page in every layer.
-  void copy_rows(int32_t from, int32_t to, int32_t rows);
+  /// Copies a page in every layer.
+  void copy_page(int32_t from, int32_t to);
 
   /// The view for a run, without sequences.
   KvView view() const;

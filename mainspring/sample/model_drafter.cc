@@ -52,11 +52,12 @@ Status ModelDrafter::init(Executor& executor, const SamplerOptions& options) {
                                                 {.ending = Forward::Ending::kLogits,
                                                  .capacity = {max_rows_, options.max_batch},
                                                  .rope_positions = options.max_sequence_tokens}));
-  MS_ASSIGN_OR_RETURN(pool_,
-                      KvPool::create(executor, {.dtype = model_.compute,
-                                                .layers = config.layers,
-                                                .row_elements = config.kv_heads * config.head_width,
-                                                .num_pages = options.cache_pages}));
+  MS_ASSIGN_OR_RETURN(
+      pool_,
+      KvPool::create(executor, {.dtype = model_.compute,
+                                .layers = config.layers,
+                                .row_elements = kv_row_elements(config.kv_heads, config.head_width),
+                                .num_pages = options.cache_pages}));
   return {};
 }
 

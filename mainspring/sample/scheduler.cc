@@ -109,13 +109,13 @@ bool Scheduler::try_fork(const SampleState& leader, SampleState& sibling) {
   if (static_cast<int64_t>(running_.size()) >= options_.max_batch) return false;
   const int64_t size = leader.request->prompt_size();
   const int64_t full = size / kPageTokens;
-  const auto rest = static_cast<int32_t>(size % kPageTokens);
+  const int64_t rest = size % kPageTokens;
   const int32_t last = rest > 0 ? pool_.allocate() : -1;
   if (rest > 0 && last < 0) return false;
   sibling.pages.assign(leader.pages.begin(), leader.pages.begin() + full);
   for (const int32_t page : sibling.pages) pool_.retain(page);
   if (rest > 0) {
-    pool_.copy_rows(leader.pages[static_cast<size_t>(full)], last, rest);
+    pool_.copy_page(leader.pages[static_cast<size_t>(full)], last);
     sibling.pages.push_back(last);
   }
   sibling.num_cached = size;

@@ -188,9 +188,11 @@ Tensor CaseBuilder::state(const std::string& name, std::vector<int64_t> dims, do
                     random(name, elements, low, high));
 }
 
-void CaseBuilder::cache(int64_t row_elements) {
+void CaseBuilder::cache(int64_t kv_heads, int64_t head_width) {
   CacheData& cache = built_.cache;
-  cache.row_elements = row_elements;
+  cache.kv_heads = kv_heads;
+  cache.head_width = head_width;
+  cache.row_elements = kv_row_elements(kv_heads, head_width);
   for (const Segment& s : built_.rows.segments) {
     if (s.cache_sequence < 0) continue;
     // Pages are handed out backwards, so a sequence's pages do not lie in order.
@@ -199,8 +201,9 @@ void CaseBuilder::cache(int64_t row_elements) {
     for (int32_t p = needed; p-- > 0;) pages.push_back(cache.num_pages + p);
     cache.num_pages += needed;
     cache.pages.push_back(std::move(pages));
+    cache.lengths.push_back(s.position + s.num_rows);
   }
-  const auto elements = static_cast<size_t>(cache.num_pages * kPageTokens * row_elements);
+  const auto elements = static_cast<size_t>(cache.num_pages * kPageTokens * kv_heads * head_width);
   cache.keys = encoded(compute(), random("cache.keys", elements, -1, 1));
   cache.values = encoded(compute(), random("cache.values", elements, -1, 1));
 }

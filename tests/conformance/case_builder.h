@@ -34,10 +34,14 @@ struct Checked {
   int32_t slot = kAnySlot;
 };
 
-/// A paged cache of one layer, filled with random keys and values.
+/// A paged cache of one layer, filled with random keys and values; position after position, each
+/// (kv_heads, head_width).
 struct CacheData {
-  int64_t row_elements = 0;  // 0: the case has no cache
+  int64_t kv_heads = 0;  // 0: the case has no cache
+  int64_t head_width = 0;
+  int64_t row_elements = 0;
   int32_t num_pages = 0;
+  std::vector<int32_t> lengths;             // by sequence: positions written in the end
   std::vector<std::vector<int32_t>> pages;  // by sequence
   std::vector<std::byte> keys;
   std::vector<std::byte> values;
@@ -82,7 +86,7 @@ class CaseBuilder {
   Tensor state(const std::string& name, std::vector<int64_t> dims, double low = -1,
                double high = 1);
   /// A one-layer cache for the layout's cached sequences.
-  void cache(int64_t row_elements);
+  void cache(int64_t kv_heads, int64_t head_width);
 
   // ---- results ----
   struct CheckOptions {

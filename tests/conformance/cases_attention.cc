@@ -44,7 +44,7 @@ OpCase cached(const AttentionAttrs& attrs) {
           .build =
               [=](CaseBuilder& b) {
                 const int64_t c = attrs.head_width;
-                b.cache(attrs.kv_heads * c);
+                b.cache(attrs.kv_heads, c);
                 const auto out = b.tracer().node(
                     OpKind::kAttention,
                     {b.rows("q", attrs.query_heads * c, 2), b.rows("k", attrs.kv_heads * c, 2),

@@ -45,28 +45,88 @@ std::unique_ptr<Buffer> make_buffer(Executor& executor, const SourceData& source
   return buffer;
 }
 
-// A private copy of a case's cache, as executors see it.
+/// Where an executor keeps element (position's place, kv head, channel) of a page, in elements.
+struct PageLayout {
+  bool is_packed = false;  // exec/cpu/kernels/page.h; else rows
+  int64_t step = 1;        // elements of a word: 2 for bf16
+  int64_t width = 0;
+  int64_t row_elements = 0;
+
+  int64_t key(int64_t slot, int64_t head, int64_t j) const {
+    if (!is_packed) return slot * row_elements + head * width + j;
+    const int64_t words = (width + step - 1) / step;
+    const int64_t word = slot / 16 * 16 * words + j / step * 16 + slot % 16;
+    return head * head_elements() + word * step + j % step;
+  }
+  int64_t value(int64_t slot, int64_t head, int64_t j) const {
+    if (!is_packed) return slot * row_elements + head * width + j;
+    const int64_t word = j / 16 * (kPageTokens / step) * 16 + slot / step * 16 + j % 16;
+    return head * head_elements() + word * step + slot % step;
+  }
+  int64_t head_elements() const { return kPageTokens * ((width + 15) / 16 * 16); }
+};
+
+/// A private copy of a case's cache in an executor's layout; slots nobody wrote are NaN.
 class Cache {
  public:
-  explicit Cache(const CacheData& data) : keys_(data.keys), values_(data.values) {
+  Cache(const CacheData& data, DType compute, bool is_packed)
+      : data_(data), compute_(compute), size_(static_cast<size_t>(dtype_bytes(compute, 1))) {
+    layout_ = {is_packed, compute == DType::kBF16 ? 2 : 1, data.head_width, data.row_elements};
+    const auto elements = static_cast<size_t>(data.num_pages * kPageTokens * data.row_elements);
+    keys_.assign(elements * size_, std::byte{0xff});
+    values_ = keys_;
+    std::vector<std::byte> keys = data.keys, values = data.values;
+    each_element([&](size_t row, size_t key, size_t value) {
+      std::memcpy(&keys_[key], &keys[row], size_);
+      std::memcpy(&values_[value], &values[row], size_);
+    });
     key_pointers_[0] = keys_.data();
     value_pointers_[0] = values_.data();
     for (const auto& pages : data.pages) sequences_.push_back({pages});
     view_ = {key_pointers_, value_pointers_, data.row_elements, sequences_};
   }
-  const KvView* view() const { return view_.row_elements > 0 ? &view_ : nullptr; }
-  void collect(DType compute, CaseResults& results) const {
+  const KvView* view() const { return data_.kv_heads > 0 ? &view_ : nullptr; }
+  /// The written positions' rows.
+  void collect(CaseResults& results) const {
     if (view() == nullptr) return;
-    results.bytes["cache.keys"] = keys_;
-    results.bytes["cache.values"] = values_;
-    for (const char* name : {"cache.keys", "cache.values"}) {
-      const auto& bytes = results.bytes[name];
-      const auto elements = static_cast<int64_t>(bytes.size()) / dtype_bytes(compute, 1);
-      results.values[name] = ref::decode(compute, bytes.data(), nullptr, elements);
+    std::vector<std::byte> keys(data_.keys.size()), values(data_.values.size());
+    each_element([&](size_t row, size_t key, size_t value) {
+      std::memcpy(&keys[row], &keys_[key], size_);
+      std::memcpy(&values[row], &values_[value], size_);
+    });
+    for (const auto& [name, bytes] : {std::pair{"cache.keys", &keys}, {"cache.values", &values}}) {
+      results.bytes[name] = *bytes;
+      results.values[name] = ref::decode(compute_, bytes->data(), nullptr,
+                                         static_cast<int64_t>(bytes->size() / size_));
     }
   }
 
  private:
+  /// Calls use(offset in the case's rows, in the keys, in the values), in bytes, for each element
+  /// of a position that is written in the end.
+  template <class Use>
+  void each_element(const Use& use) const {
+    const int64_t page_elements = kPageTokens * data_.row_elements;
+    for (size_t s = 0; s < data_.pages.size(); ++s) {
+      for (int64_t position = 0; position < data_.lengths[s]; ++position) {
+        const int64_t page = data_.pages[s][static_cast<size_t>(position / kPageTokens)];
+        const int64_t slot = position % kPageTokens;
+        for (int64_t head = 0; head < data_.kv_heads; ++head) {
+          for (int64_t j = 0; j < data_.head_width; ++j) {
+            const int64_t row = ((page * kPageTokens + slot) * data_.kv_heads + head);
+            use(static_cast<size_t>(row * data_.head_width + j) * size_,
+                static_cast<size_t>(page * page_elements + layout_.key(slot, head, j)) * size_,
+                static_cast<size_t>(page * page_elements + layout_.value(slot, head, j)) * size_);
+          }
+        }
+      }
+    }
+  }
+
+  const CacheData& data_;
+  DType compute_;
+  size_t size_;
+  PageLayout layout_;
   std::vector<std::byte> keys_, values_;
   void* key_pointers_[1];
   void* value_pointers_[1];
@@ -163,7 +223,7 @@ Result<CaseResults> run_case(Executor& executor, const BuiltCase& built, Compile
   }
   const RowTable table = built.rows.table();
   const RowTable pick_table = built.rows.pick_table();
-  const Cache cache(built.cache);
+  const Cache cache(built.cache, built.graph.compute(), executor.name().starts_with("cpu/"));
   executable->run({.table = &table, .pick_table = &pick_table, .kv = cache.view()});
   CaseResults results;
   for (const Checked& checked : built.checked) {
@@ -175,7 +235,7 @@ Result<CaseResults> run_case(Executor& executor, const BuiltCase& built, Compile
       return not_found("no result named " + checked.name);
     add_result(results, checked, data, counts_of(built));
   }
-  cache.collect(built.graph.compute(), results);
+  cache.collect(results);
   return results;
 }
 
@@ -190,14 +250,14 @@ CaseResults run_oracle(const BuiltCase& built) {
   }
   const RowTable table = built.rows.table();
   const RowTable pick_table = built.rows.pick_table();
-  const Cache cache(built.cache);
+  const Cache cache(built.cache, built.graph.compute(), false);
   (*executable)->run({.table = &table, .pick_table = &pick_table, .kv = cache.view()});
   CaseResults results;
   for (const Checked& checked : built.checked) {
     const auto values = (*executable)->values(checked.name);
     results.values[checked.name].assign(values.begin(), values.end());
   }
-  cache.collect(built.graph.compute(), results);
+  cache.collect(results);
   return results;
 }
 
@@ -207,7 +267,7 @@ void expect_near_oracle(const BuiltCase& built, const CaseResults& got, const Ca
     expect_near(built.rows, checked, built.graph.compute(), got.values.at(checked.name),
                 oracle.values.at(checked.name), tolerance);
   }
-  if (built.cache.row_elements > 0) {  // written by copy: exact
+  if (built.cache.kv_heads > 0) {  // written by copy: exact
     for (const char* name : {"cache.keys", "cache.values"}) {
       EXPECT_EQ(got.values.at(name), oracle.values.at(name)) << name;
     }

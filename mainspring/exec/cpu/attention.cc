@@ -34,19 +34,26 @@ size_t prefix_bytes(int64_t rows) {
   return align_64(static_cast<size_t>(rows + 1) * sizeof(int64_t));
 }
 
-/// Copies rows [begin, end) of a segment's keys and values to their pages.
-void write_pages(const Context& context, const KvView& kv, int64_t layer, const Segment& segment,
-                 int64_t begin, int64_t end, const void* k, const void* v) {
+/// Writes rows [begin, end) of a segment's keys and values into their pages.
+void write_pages(const Context& context, const AttentionShape& shape, const KvView& kv,
+                 int64_t layer, const Segment& segment, int64_t begin, int64_t end, const void* k,
+                 const void* v) {
   const KvSequence& sequence = kv.sequences[static_cast<size_t>(segment.cache_sequence)];
-  const auto row_bytes = static_cast<size_t>(kv.row_elements * value_bytes(context));
-  for (int64_t row = begin; row < end; ++row) {
+  PageRows rows;
+  rows.heads = shape.kv_heads;
+  rows.width = shape.width;
+  for (int64_t row = begin; row < end; row += rows.rows) {
     const int64_t position = segment.position + (row - segment.row_begin);
     const int64_t page = sequence.pages[static_cast<size_t>(position / kPageTokens)];
-    const int64_t slot = (page * kPageTokens + position % kPageTokens) * kv.row_elements;
-    std::memcpy(value_at(context, kv.keys[static_cast<size_t>(layer)], slot),
-                value_at(context, k, row * kv.row_elements), row_bytes);
-    std::memcpy(value_at(context, kv.values[static_cast<size_t>(layer)], slot),
-                value_at(context, v, row * kv.row_elements), row_bytes);
+    const int64_t offset = page * kPageTokens * kv.row_elements;
+    rows.slot = position % kPageTokens;
+    rows.rows = std::min(end - row, kPageTokens - rows.slot);
+    rows.is_last = row + rows.rows == segment.row_begin + segment.num_rows;
+    rows.k = value_at(context, k, row * shape.kv_heads * shape.width);
+    rows.v = value_at(context, v, row * shape.kv_heads * shape.width);
+    rows.keys = value_at(context, kv.keys[static_cast<size_t>(layer)], offset);
+    rows.values = value_at(context, kv.values[static_cast<size_t>(layer)], offset);
+    rows_of(context).write_page(rows);
   }
 }
 
@@ -84,8 +91,10 @@ AttentionTask make_task(const ForwardCall& call, const Segment& segment, int64_t
   const int64_t column = kv_head * shape.width;
   if (segment.cache_sequence >= 0) {
     const auto layer = static_cast<size_t>(call.layer);
-    task.k = value_at(call.context, call.kv->keys[layer], column);
-    task.v = value_at(call.context, call.kv->values[layer], column);
+    const int64_t part = kPageTokens * (call.kv->row_elements / shape.kv_heads) * kv_head;
+    task.k = value_at(call.context, call.kv->keys[layer], part);
+    task.v = value_at(call.context, call.kv->values[layer], part);
+    task.page_elements = kPageTokens * call.kv->row_elements;
     task.pages = call.kv->sequences[static_cast<size_t>(segment.cache_sequence)].pages.data();
   } else {
     task.k = value_at(call.context, call.k, segment.row_begin * task.kv_stride + column);
@@ -109,7 +118,8 @@ void prepare_rows(const ForwardCall& call, int64_t rows, const RowTable& table) 
                     call.lse + end * call.shape.query_heads, 0.0f);
         }
       } else if (segment->cache_sequence >= 0) {
-        write_pages(call.context, *call.kv, call.layer, *segment, begin, end, call.k, call.v);
+        write_pages(call.context, call.shape, *call.kv, call.layer, *segment, begin, end, call.k,
+                    call.v);
       }
     });
   });
@@ -126,6 +136,8 @@ size_t attention_forward_scratch_bytes(const Context& context, const AttentionSh
 void attention_forward(const Context& context, const AttentionShape& shape, int64_t rows,
                        const void* q, const void* k, const void* v, void* o, float* lse,
                        const RowTable& table, const KvView* kv, int64_t layer, void* scratch) {
+  MS_CHECK(kv == nullptr || kv->row_elements == kv_row_elements(shape.kv_heads, shape.width),
+           "a cache with room for this layout");
   const ForwardCall call{context, shape, q, k, v, o, lse, kv, layer};
   prepare_rows(call, rows, table);
   // first_block[s]: query blocks of the segments before s.

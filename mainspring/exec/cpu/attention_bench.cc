@@ -95,7 +95,7 @@ class Problem {
     sequence_.pages = pages_;
     kv_.keys = {&key_pointer_, 1};
     kv_.values = {&value_pointer_, 1};
-    kv_.row_elements = 3 * 64;
+    kv_.row_elements = kv_row_elements(3, 64);
     kv_.sequences = {&sequence_, 1};
     segment_.cache_sequence = 0;
   }

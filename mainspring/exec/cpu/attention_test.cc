@@ -154,7 +154,7 @@ TEST(AttentionTest, PackedEqualsAlone) {
 /// Pages in a shuffled order, filled with NaN so that a read of an unwritten slot shows.
 class Cache {
  public:
-  Cache(const Case& c, int64_t positions) : row_(c.shape.kv_heads * c.shape.width) {
+  Cache(const Case& c, int64_t positions) : row_(kv_row_elements(c.shape.kv_heads, c.shape.width)) {
     const int64_t num_pages = (positions + kPageTokens - 1) / kPageTokens;
     for (int64_t i = 0; i < num_pages; ++i) {
       pages_.push_back(static_cast<int32_t>((i * 7 + 3) % num_pages));

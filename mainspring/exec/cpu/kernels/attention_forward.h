@@ -46,8 +46,11 @@ struct SoftmaxState {
 template <class M>
 struct ForwardScratch {
   typename M::Left* q;
-  typename M::Lane* keys;    // pack_across
-  typename M::Lane* values;  // pack_along
+  typename M::Lane* packed_keys;    // pack_across
+  typename M::Lane* packed_values;  // pack_along
+  // The block's, here or in its page.
+  const typename M::Lane* keys = nullptr;
+  const typename M::Lane* values = nullptr;
   SoftmaxState state;
   SoftmaxState stack[kMergeLevels];
   size_t bytes;
@@ -57,8 +60,8 @@ struct ForwardScratch {
     const int64_t padded = align_up(width, 16);
     const int64_t padded_rows = align_up(rows, 16);
     q = carver.take<typename M::Left>(rows * padded);
-    keys = carver.take<typename M::Lane>(kBlock * num_steps<M>(width));
-    values = carver.take<typename M::Lane>(kBlock / M::kStep * padded);
+    packed_keys = carver.take<typename M::Lane>(kBlock * num_steps<M>(width));
+    packed_values = carver.take<typename M::Lane>(kBlock / M::kStep * padded);
     state = take_state(carver, padded_rows, padded);
     for (SoftmaxState& level : stack) level = take_state(carver, padded_rows, padded);
     bytes = carver.used();
@@ -259,27 +262,27 @@ void write_rows(const AttentionTask& t, const SoftmaxState& s) {
   }
 }
 
-/// Fetches the rows of a page: they lie apart, where no hardware prefetcher looks.
+/// Points the scratch at a block of keys and values, packed here unless its page has them packed.
 template <class M>
-MS_INLINE void fetch_page(const AttentionTask& t, int64_t block) {
-  const int64_t row = t.pages[block] * kBlock * t.kv_stride;
-  const auto* k = reinterpret_cast<const char*>(M::in(t.k) + row);
-  const auto* v = reinterpret_cast<const char*>(M::in(t.v) + row);
-  const auto stride = t.kv_stride * static_cast<int64_t>(sizeof(typename M::Value));
-  const auto bytes = t.width * static_cast<int64_t>(sizeof(typename M::Value));
-  for (int i = 0; i < kBlock; ++i) {
-    for (int64_t byte = 0; byte < bytes; byte += 64) {
-      __builtin_prefetch(k + i * stride + byte);
-      __builtin_prefetch(v + i * stride + byte);
-    }
+MS_INLINE void take_block(const AttentionTask& t, int64_t block, int keys, ForwardScratch<M>& s) {
+  if (t.pages != nullptr) {
+    const int64_t page = t.pages[block] * t.page_elements;
+    s.keys = reinterpret_cast<const typename M::Lane*>(M::in(t.k) + page);
+    s.values = reinterpret_cast<const typename M::Lane*>(M::in(t.v) + page);
+    return;
   }
+  const int64_t row = block * kBlock * t.kv_stride;
+  pack_across<M>(M::in(t.k) + row, t.kv_stride, keys, t.width, s.packed_keys);
+  pack_along<M>(M::in(t.v) + row, t.kv_stride, keys, t.width, s.packed_values);
+  s.keys = s.packed_keys;
+  s.values = s.packed_values;
 }
 
 template <class M>
 void attention_rows(const AttentionTask& t) {
   const int rows = static_cast<int>(t.num_rows * t.group);
   const int64_t padded = align_up(t.width, 16);
-  const ForwardScratch<M> s(t.scratch, rows, t.width);
+  ForwardScratch<M> s(t.scratch, rows, t.width);
   for (int64_t i = 0; i < t.num_rows; ++i) {
     pack_left<M>(M::in(t.q) + i * t.q_stride, t.width, static_cast<int>(t.group), t.width,
                  s.q + i * t.group * padded, padded);
@@ -295,11 +298,7 @@ void attention_rows(const AttentionTask& t) {
     for (int64_t start = begin; start < end; start += kBlock) {
       if (start + kBlock <= first_key) continue;
       const int keys = end - start < kBlock ? static_cast<int>(end - start) : kBlock;
-      const int64_t block = start / kBlock;
-      const int64_t row = (t.pages != nullptr ? t.pages[block] : block) * kBlock * t.kv_stride;
-      pack_across<M>(M::in(t.k) + row, t.kv_stride, keys, t.width, s.keys);
-      pack_along<M>(M::in(t.v) + row, t.kv_stride, keys, t.width, s.values);
-      if (t.pages != nullptr && start + kBlock < num_keys) fetch_page<M>(t, block + 1);
+      take_block<M>(t, start / kBlock, keys, s);
       attention_block<M>(t, s, start);
     }
     int level = 0;

@@ -13,6 +13,8 @@
 
 #include "mainspring/exec/cpu/kernels/attention_forward.h"
 
+#include "mainspring/exec/cpu/kernels/page.h"
+
 #include "mainspring/exec/cpu/kernels/attention_backward.h"
 
 #include "mainspring/exec/cpu/kernels/row_ops.h"
@@ -26,6 +28,7 @@ constexpr RowKernels make_row_kernels() {
   RowKernels k;
   k.attention_scratch_bytes = &attention_scratch_bytes<M>;
   k.attention = &attention_rows<M>;
+  k.write_page = &write_page_rows<M>;
   k.attention_grad_scratch_bytes = &attention_grad_scratch_bytes<M>;
   k.attention_grad = &attention_grad_rows<M>;
   k.attention_grad_combine = &attention_grad_combine<M>;

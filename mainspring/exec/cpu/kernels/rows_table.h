@@ -25,11 +25,26 @@ struct AttentionTask {
   void* o = nullptr;
   float* lse = nullptr;  // may be null
   int64_t lse_stride = 0;
-  const void* k = nullptr;  // this kv head in key 0 (or in page 0)
+  const void* k = nullptr;  // this kv head in key 0 (or its part of page 0)
   const void* v = nullptr;
   int64_t kv_stride = 0;           // elements between keys
-  const int32_t* pages = nullptr;  // block b of 64 keys is page pages[b]; null: block b
-  void* scratch = nullptr;         // attention_scratch_bytes()
+  const int32_t* pages = nullptr;  // block b of 64 keys is page pages[b], packed; null: rows
+  int64_t page_elements = 0;
+  void* scratch = nullptr;  // attention_scratch_bytes()
+};
+
+/// Keys and values of consecutive positions of one sequence, to be written into a page: each kv
+/// head's 64 keys as attention reads them, keys across and values along.
+struct PageRows {
+  const void* k = nullptr;  // (rows, heads * width)
+  const void* v = nullptr;
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;
+  int64_t slot = 0;      // of the first row in the page
+  bool is_last = false;  // no other row is written behind these
+  void* keys = nullptr;  // the page
+  void* values = nullptr;
 };
 
 /// A whole sequence's gradients for one query head. Row pointers are at the sequence's first row.
@@ -76,6 +91,7 @@ struct ActivationKernels {
 struct RowKernels {
   size_t (*attention_scratch_bytes)(int64_t rows_times_group, int64_t width) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
+  void (*write_page)(const PageRows& rows) = nullptr;
   size_t (*attention_grad_scratch_bytes)(int64_t num_rows, int64_t width) = nullptr;
   void (*attention_grad)(const AttentionGradTask& task) = nullptr;
   /// dk, dv (rows of one kv head) = round of the tree over `group` parts, `part_stride` floats
