@@ -11,6 +11,7 @@
 #include "mainspring/io/gguf_writer.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/models/export_weights.h"
+#include "mainspring/models/file_layout.h"
 #include "mainspring/models/gguf_config.h"
 #include "mainspring/models/model_text.h"
 #include "mainspring/models/names.h"
@@ -43,8 +44,10 @@ const FileType& file_type_of(DType dtype) {
   return kFileTypes[0];
 }
 
-DType dtype_in_file(const StoredTensor& tensor, DType dtype) {
-  return tensor.shape.size() == 2 ? dtype : DType::kF32;
+/// llama.cpp adds learned positions as they are: F32 like vectors.
+DType dtype_in_file(const FileTensor& file, DType dtype) {
+  const bool is_wide = file.shape.size() != 2 || file.parts[0].name.ends_with("positions.weight");
+  return is_wide ? DType::kF32 : dtype;
 }
 
 // ---- Metadata
@@ -56,14 +59,48 @@ const std::vector<int32_t>& eos_tokens_of(const LoadedModel& model) {
 }
 
 Status check_family(const ModelConfig& config) {
-  const std::vector<std::string> known = {"llama", "qwen2", "qwen3"};
+  const std::vector<std::string> known = {"gemma2",  "gemma3", "gpt2",  "llama",
+                                          "mistral", "phi3",   "qwen2", "qwen3"};
   if (std::find(known.begin(), known.end(), config.family) != known.end()) return Status();
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
   return unimplemented("export: family '" + config.family +
-                       "' cannot be written to a GGUF file, only llama, qwen2 and qwen3");
+                       "' cannot be written to a GGUF file, only " + list);
+}
+
+/// llama.cpp reads Mistral's files as Llama's with a window.
+std::string architecture_of(const ModelConfig& config) {
+  return config.family == "mistral" ? "llama" : config.family;
+}
+
+/// Layers up to and with the first full one, which come again and again.
+int64_t window_pattern(const ModelConfig& config) {
+  int64_t layer = 0;
+  while (layer < config.layers && layer_window(config, layer) > 0) ++layer;
+  return layer + 1;
+}
+
+void add_gemma(const ModelConfig& config, const std::string& p, GgufMetadata& out) {
+  if (config.window > 0)
+    out.add_u32(p + "attention.sliding_window_pattern",
+                static_cast<uint32_t>(window_pattern(config)));
+  if (config.attention_softcap > 0.0f)
+    out.add_f32(p + "attn_logit_softcapping", config.attention_softcap);
+  if (config.final_softcap > 0.0f) out.add_f32(p + "final_logit_softcapping", config.final_softcap);
+  if (config.local_rope_theta > 0.0f)
+    out.add_f32(p + "rope.freq_base_swa", config.local_rope_theta);
+}
+
+void add_rope(const ModelConfig& config, const std::string& p, GgufMetadata& out) {
+  out.add_u32(p + "rope.dimension_count", static_cast<uint32_t>(rotary_width(config)));
+  out.add_f32(p + "rope.freq_base", config.rope_theta);
+  if (config.rope_scaling.kind != RopeScaling::Kind::kLinear) return;
+  out.add_text(p + "rope.scaling.type", "linear");
+  out.add_f32(p + "rope.scaling.factor", config.rope_scaling.factor);
 }
 
 void add_sizes(const ModelConfig& config, GgufMetadata& out) {
-  const std::string p = config.family + ".";
+  const std::string p = architecture_of(config) + ".";
   const auto size = [&](const char* key, int64_t value) {
     out.add_u32(p + key, static_cast<uint32_t>(value));
   };
@@ -76,20 +113,21 @@ void add_sizes(const ModelConfig& config, GgufMetadata& out) {
   size("attention.head_count_kv", config.kv_heads);
   size("attention.key_length", config.head_width);
   size("attention.value_length", config.head_width);
-  size("rope.dimension_count", config.head_width);
-  out.add_f32(p + "attention.layer_norm_rms_epsilon", config.rms_eps);
-  out.add_f32(p + "rope.freq_base", config.rope_theta);
-  if (config.rope_scaling.kind != RopeScaling::Kind::kLinear) return;
-  out.add_text(p + "rope.scaling.type", "linear");
-  out.add_f32(p + "rope.scaling.factor", config.rope_scaling.factor);
+  if (config.window > 0) size("attention.sliding_window", config.window);
+  out.add_f32(
+      p + (config.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
+      config.rms_eps);
+  if (config.sandwich_norms) add_gemma(config, p, out);
+  if (!config.learned_positions) add_rope(config, p, out);
 }
 
 /// One factor per rotary pair, which llama.cpp divides frequencies by; empty: none.
 std::vector<float> rope_factors(const ModelConfig& config) {
   if (config.rope_scaling.kind == RopeScaling::Kind::kFactors) return config.rope_scaling.factors;
   if (config.rope_scaling.kind != RopeScaling::Kind::kLlama3) return {};
-  const auto plain = rope_frequencies(config.rope_theta, {}, config.head_width);
-  const auto scaled = rope_frequencies(config.rope_theta, config.rope_scaling, config.head_width);
+  const auto plain = rope_frequencies(config.rope_theta, {}, rotary_width(config));
+  const auto scaled =
+      rope_frequencies(config.rope_theta, config.rope_scaling, rotary_width(config));
   std::vector<float> factors;
   for (size_t i = 0; i < plain.size(); ++i) factors.push_back(plain[i] / scaled[i]);
   return factors;
@@ -136,7 +174,7 @@ Result<GgufMetadata> metadata_of(const LoadedModel& model, DType dtype) {
   const ModelConfig& config = model.config;
   MS_RETURN_IF_ERROR(check_family(config));
   GgufMetadata out;
-  out.add_text("general.architecture", config.family);
+  out.add_text("general.architecture", architecture_of(config));
   out.add_u32("general.file_type", file_type_of(dtype).file_type);
   if (is_quantised(dtype)) out.add_u32("general.quantization_version", 2);
   add_sizes(config, out);
@@ -154,34 +192,28 @@ Result<GgufMetadata> metadata_of(const LoadedModel& model, DType dtype) {
 
 // ---- Tensors
 
-/// In the order of the forward pass.
-std::vector<const StoredTensor*> tensors_of(const LoadedModel& model) {
-  std::vector<const StoredTensor*> out;
-  for (const ParameterSpec& spec : model_parameters(model.config))
-    out.push_back(&model.weights.at(spec.name));
-  return out;
-}
-
-Result<std::vector<GgufTensorSpec>> specs_of(const std::vector<const StoredTensor*>& tensors,
+Result<std::vector<GgufTensorSpec>> specs_of(const ModelConfig& config,
                                              const std::vector<float>& factors, DType dtype) {
   std::vector<GgufTensorSpec> specs;
   if (!factors.empty()) {
     const auto count = static_cast<int64_t>(factors.size());
     specs.push_back({kRopeFactors, kGgmlF32, {count}, 4 * count});
   }
-  for (const StoredTensor* tensor : tensors) {
-    const DType stored = dtype_in_file(*tensor, dtype);
-    if (tensor->shape.back() % dtype_block_elements(stored) != 0) {
-      return invalid_argument(
-          "export: tensor '" + tensor->name + "': rows of " + std::to_string(tensor->shape.back()) +
-          " are no whole number of " + std::string(dtype_name(stored)) + " blocks of " +
-          std::to_string(dtype_block_elements(stored)) + "; write f32, f16 or bf16");
+  for (const FileTensor& file : file_tensors(config, FileKind::kGguf)) {
+    const DType stored = dtype_in_file(file, dtype);
+    const int64_t row = file.shape.back();
+    if (row % dtype_block_elements(stored) != 0) {
+      return invalid_argument("export: tensor '" + file.name + "': rows of " + std::to_string(row) +
+                              " are no whole number of " + std::string(dtype_name(stored)) +
+                              " blocks of " + std::to_string(dtype_block_elements(stored)) +
+                              "; write f32, f16 or bf16");
     }
-    specs.push_back({gguf_name_of_hf(tensor->name),
+    const int64_t elements = file.shape.size() == 2 ? file.shape[0] * row : row;
+    specs.push_back({gguf_name_of_hf(file.name, name_style(config)),
                      file_type_of(stored).tensor_type,
-                     {tensor->shape.rbegin(), tensor->shape.rend()},
-                     dtype_bytes(stored, tensor->num_elements())});
-    MS_CHECK(!specs.back().name.empty(), tensor->name);
+                     {file.shape.rbegin(), file.shape.rend()},
+                     dtype_bytes(stored, elements)});
+    MS_CHECK(!specs.back().name.empty(), file.name);
   }
   return specs;
 }
@@ -227,13 +259,32 @@ StoredTensor with_adjacent_pairs(const StoredTensor& tensor, int64_t head_width)
   return out;
 }
 
+/// A norm's weight with the one that the norm adds to it, as converters store it.
+StoredTensor with_one(const StoredTensor& tensor) {
+  std::vector<float> values = read_f32(tensor);
+  for (float& value : values) value += 1.0f;
+  return make_tensor(tensor.name, tensor.shape, DType::kF32, values);
+}
+
+Result<StoredTensor> part_in_file(const LoadedModel& model, const GgufExportOptions& options,
+                                  const std::string& name, DType dtype) {
+  StoredTensor source = exported_tensor(model.weights.at(name), options.weights, options.adapter);
+  if (model.config.norm_plus_one && name.ends_with("norm.weight")) source = with_one(source);
+  MS_ASSIGN_OR_RETURN(StoredTensor out, convert(source, dtype));
+  return has_permuted_rows(model.config, name) ? with_adjacent_pairs(out, model.config.head_width)
+                                               : out;
+}
+
 Status write_tensors(const LoadedModel& model, const GgufExportOptions& options,
                      GgufWriter& writer) {
-  for (const StoredTensor* own : tensors_of(model)) {
-    const StoredTensor source = exported_tensor(*own, options.weights, options.adapter);
-    MS_ASSIGN_OR_RETURN(StoredTensor out, convert(source, dtype_in_file(source, options.dtype)));
-    if (has_permuted_rows(model.config, own->name))
-      out = with_adjacent_pairs(out, model.config.head_width);
+  for (const FileTensor& file : file_tensors(model.config, FileKind::kGguf)) {
+    std::vector<StoredTensor> parts;
+    for (const ParameterSpec& part : file.parts) {
+      MS_ASSIGN_OR_RETURN(StoredTensor out, part_in_file(model, options, part.name,
+                                                         dtype_in_file(file, options.dtype)));
+      parts.push_back(std::move(out));
+    }
+    const StoredTensor out = join_parts(file, parts);
     MS_RETURN_IF_ERROR(writer.append(out.data, out.size_bytes));
   }
   return Status();
@@ -263,7 +314,7 @@ Status export_gguf(const LoadedModel& model, const std::string& path,
   MS_ASSIGN_OR_RETURN(const GgufMetadata metadata, metadata_of(model, options.dtype));
   const std::vector<float> factors = rope_factors(model.config);
   MS_ASSIGN_OR_RETURN(std::vector<GgufTensorSpec> specs,
-                      specs_of(tensors_of(model), factors, options.dtype));
+                      specs_of(model.config, factors, options.dtype));
   if (is_regular_file(path)) return already_exists(path + ": already exists");
   MS_ASSIGN_OR_RETURN(const auto writer, GgufWriter::create(path, metadata, std::move(specs)));
   if (!factors.empty())

@@ -23,11 +23,13 @@ class ExportGguf : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.to_string();
     return load_model(path).value();
   }
+  void expect_the_converters_tensors(const std::string& family);
   TestDir dir_;
 };
 
 TEST_F(ExportGguf, GivesTheSameConfigAndBitsOfEveryFamily) {
-  for (const char* family : {"llama", "qwen2", "qwen3"}) {
+  for (const char* family :
+       {"gemma2", "gemma3", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"}) {
     TestDir dir;
     const ModelConfig config = tiny_config(family);
     const auto model = load_model(write_hf_folder(dir, config, tiny_weights(config))).value();
@@ -68,8 +70,8 @@ TEST_F(ExportGguf, MatricesGetTheTypeAndVectorsStayWide) {
 }
 
 // The layout that llama.cpp's converter gives: add_gguf_tensors is an independent writer of it.
-TEST_F(ExportGguf, HasTheTensorsOfTheConverter) {
-  const ModelConfig config = tiny_config();
+void ExportGguf::expect_the_converters_tensors(const std::string& family) {
+  const ModelConfig config = tiny_config(family);
   exported(*model_of(config), DType::kF32);
   GgufBuilder builder = gguf_metadata(config);
   add_gguf_tensors(config, tiny_weights(config), builder);
@@ -83,7 +85,8 @@ TEST_F(ExportGguf, HasTheTensorsOfTheConverter) {
         << name;
   }
   for (const auto& [key, value] : expected->metadata()) {
-    if (key.starts_with("tokenizer.")) continue;
+    if (key.starts_with("tokenizer.") || (config.learned_positions && key.find("rope") != key.npos))
+      continue;
     ASSERT_TRUE(got->has(key)) << key;
     EXPECT_EQ(got->metadata().find(key)->second.type, value.type) << key;
     EXPECT_EQ(got->metadata().find(key)->second.integer, value.integer) << key;
@@ -91,6 +94,11 @@ TEST_F(ExportGguf, HasTheTensorsOfTheConverter) {
     EXPECT_EQ(got->metadata().find(key)->second.string, value.string) << key;
   }
 }
+
+TEST_F(ExportGguf, HasTheTensorsOfTheConverter) { expect_the_converters_tensors("llama"); }
+TEST_F(ExportGguf, FusesAsTheConverterDoes) { expect_the_converters_tensors("phi3"); }
+TEST_F(ExportGguf, AddsTheOneOfNormsAsTheConverterDoes) { expect_the_converters_tensors("gemma3"); }
+TEST_F(ExportGguf, NamesGpt2sTensorsAsTheConverterDoes) { expect_the_converters_tensors("gpt2"); }
 
 TEST_F(ExportGguf, StretchedFrequenciesComeBack) {
   ModelConfig config = tiny_config();
