@@ -18,5 +18,14 @@ TEST(RefEmbeddingTest, GradientAddsRowsOfRepeatedTokens) {
   expect_close(out[0], {12, 25});
 }
 
+TEST(RefEmbeddingTest, TakesRowsByPosition) {
+  OpRun run{.segments = {{.num_rows = 2}, {.row_begin = 2, .num_rows = 1}}, .rows = 4};
+  const auto out = run_op(OpKind::kPositionEmbedding, NoAttrs{}, {f32({3, 1}, {1, 2, 3})}, run);
+  expect_close(out[0], {1, 2, 1, 0});
+  const auto grad = run_op(OpKind::kPositionEmbeddingGrad, NoAttrs{},
+                           {f32({kRows, 1}, {1, 2, 4, 99}), state({3, 1}, {10, 20, 30})}, run);
+  expect_close(grad[0], {15, 22, 30});
+}
+
 }  // namespace
 }  // namespace mainspring::ref
