@@ -17,6 +17,7 @@ namespace mainspring::cpu {
 namespace {
 
 constexpr int64_t kTaskRows = 96;
+constexpr int64_t kPreparedRows = 8;  // written to pages by one thread at a time
 
 int64_t query_rows_per_task(const AttentionShape& shape) {
   return std::max<int64_t>(1, kTaskRows / (shape.query_heads / shape.kv_heads));
@@ -107,7 +108,7 @@ AttentionTask make_task(const ForwardCall& call, const Segment& segment, int64_t
 /// Pages for the new keys; zeros for rows in no segment.
 void prepare_rows(const ForwardCall& call, int64_t rows, const RowTable& table) {
   const int64_t row_elements = call.shape.query_heads * call.shape.width;
-  parallel_pieces(*call.context.pool, rows, 64, [&](int64_t first, int64_t last) {
+  parallel_pieces(*call.context.pool, rows, kPreparedRows, [&](int64_t first, int64_t last) {
     walk_rows(table, first, last, [&](const Segment* segment, int64_t begin, int64_t end) {
       if (segment == nullptr) {
         const auto bytes =
