@@ -69,7 +69,8 @@ TEST(TokenizerToGguf, PiecesGetScoresInTheOrderOfTheirMerges) {
 
 // Splits as gpt-2 but takes whole words without their merges: no name in a GGUF file means that.
 TEST(TokenizerToGguf, AFamilyWithoutANameIsRefused) {
-  const auto refused = gguf_tokenizer_of(*tiny("llama_rope_llama3", {.bos = "<|begin_of_text|>"}), 320);
+  const auto refused =
+      gguf_tokenizer_of(*tiny("llama_rope_llama3", {.bos = "<|begin_of_text|>"}), 320);
   EXPECT_EQ(refused.status().code(), StatusCode::kUnimplemented);
   EXPECT_NE(refused.status().message().find("pre-tokenizer other than"), std::string::npos);
 }
