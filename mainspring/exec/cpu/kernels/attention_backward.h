@@ -71,11 +71,11 @@ MS_INLINE void store_columns(typename ColumnLeft<M>::Type* out, int row, int g, 
 struct RawTile {
   alignas(64) float s[kTileRows * kBlock];
   alignas(64) float dp[kTileRows * kBlock];
-  alignas(64) float slope[kTileRows * kBlock];  // of the cap on s, if there is one
   KeyRange ranges[kTileRows];
   float lse[kTileRows];
   float delta[kTileRows];
-  int first, last;  // groups of 16 keys that were computed
+  int first, last;                              // groups of 16 keys that were computed
+  alignas(64) float slope[kTileRows * kBlock];  // of the cap on s, if there is one
 };
 
 struct ProbabilityAndGrad {
@@ -113,6 +113,14 @@ MS_INLINE void store_tile(const BackwardScratch<M>& s, const RawTile& raw, int r
       M::store_left(s.ds_rows + (row + r + 1) * kBlock + 16 * g, odd.ds);
     }
   }
+}
+
+/// The same of capped scores; out of line, as cap_scores.
+template <class M>
+[[gnu::noinline]] void store_capped_tile(const AttentionGradTask& t, const BackwardScratch<M>& s,
+                                         RawTile& raw, int row, int count) {
+  cap_scores(raw.s, count, raw.first, raw.last, t.scale, t.softcap, raw.slope);
+  store_tile<M, true>(s, raw, row, count, 1.0f);
 }
 
 /// Scores, their gradients and dQ of one pair of blocks.
@@ -163,8 +171,7 @@ void backward_rows(const AttentionGradTask& t, const BackwardScratch<M>& s, int6
       fold_rows<M, Start::kZero, Left::kRows>(grads, count, groups);
     }
     if (t.softcap > 0.0f) {
-      cap_scores(raw.s, count, raw.first, raw.last, t.scale, t.softcap, raw.slope);
-      store_tile<M, true>(s, raw, row, count, 1.0f);
+      store_capped_tile<M>(t, s, raw, row, count);
     } else {
       store_tile<M, false>(s, raw, row, count, t.scale);
     }

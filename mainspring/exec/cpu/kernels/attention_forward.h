@@ -104,9 +104,9 @@ MS_INLINE F16 finite_max(F16 max) {
 }
 
 /// Raw scores of groups [first, last) become cap tanh(raw scale / cap); `slope`, if any, its
-/// derivative 1 - tanh^2.
-MS_INLINE void cap_scores(float* raw, int rows, int first, int last, float scale, float cap,
-                          float* slope) {
+/// derivative 1 - tanh^2. Out of line: most models have no cap, and their loops should stay small.
+[[gnu::noinline]] inline void cap_scores(float* raw, int rows, int first, int last, float scale,
+                                         float cap, float* slope) {
   const F16 factor = broadcast(scale / cap);
   for (int r = 0; r < rows; ++r) {
     for (int g = first; g < last; ++g) {
