@@ -254,6 +254,10 @@ Status sample_file(const SampleFlags& flags) {
   options.max_sequence_tokens = longest_sequence(*session, rows);
   options.run_seed = static_cast<uint64_t>(flags.seed);
   options.make_text = session->make_text();
+  const bool is_constrained = std::any_of(rows.begin(), rows.end(), [](const SampleRow& row) {
+    return !row.request.params.json_schema.empty();
+  });
+  if (is_constrained) options.token_bytes = session->token_bytes();
   MS_ASSIGN_OR_RETURN(const OpenedSpeculation speculation,
                       open_speculation(flags.speculation, *session));
   options.speculation = speculation.speculation;
@@ -287,7 +291,8 @@ void add_sample(CommandRegistry& registry) {
   flags.required_text(
       "in", &state->in,
       "JSONL rows with prompt, messages or tokens, and any of max_tokens, temperature, "
-      "top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, seed, n, "
+      "top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, json_schema, "
+      "seed, n, "
       "stop, stop_tokens, ignore_eos, top_logprobs, "
       "prompt_logprobs, tools, id (-: standard input)");
   flags.required_text("out", &state->out,

@@ -1,5 +1,6 @@
 #include "mainspring/cli/model_session.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "mainspring/exec/cpu/cpu_executor.h"
@@ -109,6 +110,18 @@ MakeTextStream ModelSession::make_text() const {
   return [tokenizer = text_.tokenizer]() -> std::unique_ptr<TextStream> {
     return std::make_unique<DetokenizerStream>(tokenizer);
   };
+}
+
+std::shared_ptr<const TokenBytes> ModelSession::token_bytes() const {
+  const auto& tokenizer = text_.tokenizer;
+  if (tokenizer == nullptr || tokenizer->decoder_kind() != DecoderKind::kBytes) return nullptr;
+  std::vector<std::string> bytes(static_cast<size_t>(model_->config.vocabulary));
+  const int64_t known = std::min<int64_t>(tokenizer->vocab_size(), std::ssize(bytes));
+  for (int32_t token = 0; token < known; ++token) {
+    if (tokenizer->is_special(token) || !tokenizer->token_text(token).ok()) continue;
+    bytes[static_cast<size_t>(token)] = tokenizer->token_bytes(token);
+  }
+  return std::make_shared<TokenBytes>(std::move(bytes));
 }
 
 MadeWith ModelSession::made_with() const {

@@ -51,6 +51,8 @@ class ModelSession {
   const std::vector<int32_t>& eos_tokens() const;
   /// Empty if the model has no tokenizer. Special tokens give no text.
   MakeTextStream make_text() const;
+  /// For constrained replies; null without a byte-level tokenizer.
+  std::shared_ptr<const TokenBytes> token_bytes() const;
   /// What decides results besides the rows: model, adapter (digests of their tensors) and dtype.
   MadeWith made_with() const;
   /// "SmolLM2 135M parameters, bf16, cpu/avx2, 2 threads", for people.

@@ -29,7 +29,8 @@ const std::vector<std::string>& known_fields() {
                                                   "prompt_logprobs",
                                                   "repetition_penalty",
                                                   "presence_penalty",
-                                                  "frequency_penalty"};
+                                                  "frequency_penalty",
+                                                  "json_schema"};
   return fields;
 }
 
@@ -55,7 +56,7 @@ constexpr ForeignField kForeignFields[] = {{"max_new_tokens", "max_tokens"},
                                            {"best_of", ""},
                                            {"num_beams", ""},
                                            {"response_format", ""},
-                                           {"guided_json", ""},
+                                           {"guided_json", "json_schema"},
                                            {"add_special_tokens", ""},
                                            {"no_repeat_ngram_size", ""}};
 
@@ -127,6 +128,11 @@ Status read_params(const JsonObject& row, const RowContext& context, SamplingPar
   MS_ASSIGN_OR_RETURN(params.stop, read_stop(row, params.stop));
   if (row.has("stop_tokens")) {
     MS_ASSIGN_OR_RETURN(params.stop_tokens, read_tokens(row, "stop_tokens"));
+  }
+  if (const Json* schema = row.find("json_schema")) {
+    if (!schema->is_object() && !schema->is_boolean())
+      return row.error("json_schema", "expected a schema, got " + std::string(json_kind(*schema)));
+    params.json_schema = json_text(*schema);
   }
   if (row.has("seed")) {
     MS_ASSIGN_OR_RETURN(params.seed, row.get_uint("seed"));

@@ -35,7 +35,7 @@ struct SampleRow {
 
 /// Reads {"prompt": text | "messages": [...] | "tokens": [...], "max_tokens", "temperature",
 /// "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-/// "seed", "n", "stop", "stop_tokens", "ignore_eos", "top_logprobs",
+/// "json_schema", "seed", "n", "stop", "stop_tokens", "ignore_eos", "top_logprobs",
 /// "prompt_logprobs", "tools", "id"}; other fields are metadata unless they look like a mistyped
 /// one. `where` ("prompts.jsonl:3") heads every error. Errors: invalid argument with the field.
 Result<SampleRow> parse_sample_row(std::string_view line, std::string_view where, int64_t number,

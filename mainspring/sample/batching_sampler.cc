@@ -6,6 +6,7 @@
 
 #include "mainspring/base/check.h"
 #include "mainspring/sample/batching_sampler.h"
+#include "mainspring/sample/json_schema.h"
 
 namespace mainspring {
 namespace {
@@ -94,6 +95,9 @@ Status BatchingSampler::check(const SampleRequest& request) const {
   if (!request.params.stop.empty() && !options_.make_text) {
     return invalid_argument("stop: stop strings need a tokenizer, and this sampler has none");
   }
+  if (!request.params.json_schema.empty()) {
+    MS_RETURN_IF_ERROR(constraint_of(request.params.json_schema).status());
+  }
   if (request.prompt.empty())
     return invalid_argument("prompt: expected at least one token, got none");
   for (size_t i = 0; i < request.prompt.size(); ++i) {
@@ -124,6 +128,23 @@ Status BatchingSampler::check(const SampleRequest& request) const {
   return {};
 }
 
+Result<std::shared_ptr<TokenConstraint>> BatchingSampler::constraint_of(
+    const std::string& schema) const {
+  constexpr size_t kMostSchemas = 64;
+  if (options_.token_bytes == nullptr) {
+    return invalid_argument("json_schema: needs a byte-level tokenizer, and this sampler has none");
+  }
+  const auto known = constraints_.find(schema);
+  if (known != constraints_.end()) return known->second;
+  MS_ASSIGN_OR_RETURN(std::unique_ptr<ByteAutomaton> automaton, compile_json_schema(schema));
+  auto made = std::make_shared<TokenConstraint>(std::move(automaton), options_.token_bytes);
+  if (constraints_.size() >= kMostSchemas) {
+    std::erase_if(constraints_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
+  constraints_.emplace(schema, made);
+  return made;
+}
+
 SamplePtr BatchingSampler::make_sample(const std::shared_ptr<RequestState>& request,
                                        int32_t index) {
   return std::make_unique<SampleState>(request, index,
@@ -145,6 +166,9 @@ Result<int64_t> BatchingSampler::submit(SampleRequest request) {
   const SampleRequest& kept = state->request;
   state->seed = kept.params.seed.value_or(
       draw_seed(options_.run_seed, kept.place >= 0 ? kept.place : state->id));
+  if (!kept.params.json_schema.empty()) {
+    MS_ASSIGN_OR_RETURN(state->constraint, constraint_of(kept.params.json_schema));
+  }
   if (kept.params.prompt_logprobs) {
     state->prompt_logprobs.assign(kept.prompt.size(), std::numeric_limits<float>::quiet_NaN());
   }

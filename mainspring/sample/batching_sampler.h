@@ -4,6 +4,7 @@
 // planned and run in sampler_rows.cc, and tokens are chosen from its logits in sampler_choice.cc.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -54,6 +55,7 @@ class BatchingSampler final : public Sampler {
 
  private:
   int32_t default_pages() const;
+  Result<std::shared_ptr<TokenConstraint>> constraint_of(const std::string& schema) const;
   SamplePtr make_sample(const std::shared_ptr<RequestState>& request, int32_t index);
 
   // What runs.
@@ -87,6 +89,8 @@ class BatchingSampler final : public Sampler {
   std::unique_ptr<Drafter> drafter_;  // null: no speculation
   int64_t max_draft_rows_ = 0;        // of one step
   std::vector<DraftWish> wishes_;
+  /// By schema; those in use are kept.
+  mutable std::map<std::string, std::shared_ptr<TokenConstraint>> constraints_;
   SamplerStats stats_;
 
   int64_t num_requests_ = 0;

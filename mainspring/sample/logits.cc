@@ -56,6 +56,15 @@ SumTree sum_tree(std::span<const float> e) {
   return tree;
 }
 
+void exclude_others(const AllowedTokens& allowed, std::span<const float> logits,
+                    std::span<float> changed) {
+  for (size_t i = 0; i < changed.size(); ++i) {
+    if (!allowed.set->has(static_cast<int32_t>(i))) changed[i] = kExcluded;
+  }
+  for (const int32_t token : allowed.also)
+    changed[static_cast<size_t>(token)] = logits[static_cast<size_t>(token)];
+}
+
 }  // namespace
 
 float segmented_sum(std::span<const float> e) { return sum_tree(e)[1]; }
@@ -97,18 +106,21 @@ TokenChooser::TokenChooser(const RowMath& math, int64_t vocabulary)
       kept_e_(static_cast<size_t>(vocabulary), 0.0f) {}
 
 Choice TokenChooser::choose(std::span<const float> logits, const Law& law, float uniform,
-                            const TokenHistory* history) {
+                            const TokenHistory* history, const AllowedTokens* allowed) {
   const ComputeScope scope;
   MS_CHECK(static_cast<int64_t>(logits.size()) == vocabulary_, "one logit per token");
   Choice choice;
   const RowMath::Stats raw = math_.stats(logits.data(), vocabulary_);
   choice.raw_lse = raw.lse;
   if (!std::isfinite(raw.lse)) return choice;
-  if (law.penalties.any()) {
-    MS_CHECK(history != nullptr, "penalties look at a history");
-    penalised_.assign(logits.begin(), logits.end());
-    apply_penalties(law.penalties, *history, penalised_);
-    choose_from(penalised_, nullptr, law, uniform, choice);
+  if (law.penalties.any() || allowed != nullptr) {
+    changed_.assign(logits.begin(), logits.end());
+    if (allowed != nullptr) exclude_others(*allowed, logits, changed_);
+    if (law.penalties.any()) {
+      MS_CHECK(history != nullptr, "penalties look at a history");
+      apply_penalties(law.penalties, *history, changed_);
+    }
+    choose_from(changed_, nullptr, law, uniform, choice);
   } else {
     choose_from(logits, &raw, law, uniform, choice);
   }

@@ -7,6 +7,7 @@
 // bit.
 //
 // Definitions, in processor order, for logits l of n tokens:
+//   constraint   l of tokens that are not allowed is minus infinity.
 //   penalties    l of tokens that the sequence has already is changed (penalties.h); all below
 //                speaks of the changed ones, and so do the law's log-probability and the order.
 //                The raw log-probability is the model's own.
@@ -35,6 +36,7 @@
 
 #include "mainspring/exec/executor.h"
 #include "mainspring/sample/penalties.h"
+#include "mainspring/sample/token_constraint.h"
 
 namespace mainspring {
 
@@ -62,10 +64,11 @@ class TokenChooser {
   TokenChooser(const RowMath& math, int64_t vocabulary);
 
   /// `uniform` in [0, 1), ignored when greedy; `history` is what penalties look at and may be null
-  /// without them. Precondition: logits.size() is the vocabulary. Cost: three to six passes over
-  /// the row, 5 us each at 49,152 tokens.
+  /// without them; `allowed` is the constraint, null for none. Precondition: logits.size() is the
+  /// vocabulary, and a token is allowed. Cost: three to six passes over the row, 5 us each at
+  /// 49,152 tokens.
   Choice choose(std::span<const float> logits, const Law& law, float uniform,
-                const TokenHistory* history = nullptr);
+                const TokenHistory* history = nullptr, const AllowedTokens* allowed = nullptr);
 
   /// Ids of the first `count` tokens of the order (logit descending, id ascending), fewer if there
   /// are not as many. Valid until the next call.
@@ -82,8 +85,8 @@ class TokenChooser {
 
   const RowMath& math_;
   int64_t vocabulary_;
-  std::vector<float> penalised_;  // empty until needed
-  std::vector<float> x_;          // tempered
+  std::vector<float> changed_;  // by constraint and penalties; empty until needed
+  std::vector<float> x_;        // tempered
   std::vector<float> e_;
   std::vector<float> kept_x_;   // minus infinity but while a cut law is used
   std::vector<float> kept_e_;   // zeros but while a cut law is used

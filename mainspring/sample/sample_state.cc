@@ -14,6 +14,7 @@ SampleState::SampleState(std::shared_ptr<RequestState> owner, int32_t sample,
       stream(std::move(text)) {
   result.seed = request->seed;
   if (law().penalties.any()) history.add_prompt(request->request.prompt);
+  if (request->constraint != nullptr) constraint_state = request->constraint->start();
 }
 
 int32_t SampleState::token(int64_t position) const {
@@ -43,6 +44,13 @@ Law SampleState::law() const {
                         .frequency = params().frequency_penalty}};
 }
 
+AllowedTokens SampleState::allowed_tokens() const {
+  if (request->constraint == nullptr) return {};
+  AllowedTokens allowed{request->constraint->allowed(constraint_state), {}};
+  if (request->constraint->may_end(constraint_state)) allowed.also = params().stop_tokens;
+  return allowed;
+}
+
 const TokenHistory* SampleState::penalised_history() const {
   return law().penalties.any() ? &history : nullptr;
 }
@@ -68,6 +76,10 @@ std::optional<StopReason> SampleState::append(const Chosen& chosen, int64_t max_
   if (stream != nullptr) {
     text += stop_text.push(stream->push(choice.token));
     if (stop_text.is_stopped()) return StopReason::kStopString;
+  }
+  if (request->constraint != nullptr) {
+    constraint_state = request->constraint->after(constraint_state, choice.token);
+    if (request->constraint->must_end(constraint_state)) return StopReason::kSchema;
   }
   if (static_cast<int64_t>(result.tokens.size()) >= params().max_tokens)
     return StopReason::kMaxTokens;

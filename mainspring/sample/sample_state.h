@@ -28,6 +28,7 @@ struct RequestState {
   bool cancelled = false;
   /// By prompt position, entry 0 is NaN; empty unless asked for.
   std::vector<float> prompt_logprobs;
+  std::shared_ptr<TokenConstraint> constraint;  // null: none; shared by requests of one schema
   /// Positions whose successor has its log-probability.
   int64_t num_scored = 0;
   /// Samples 1 to n - 1, until sample 0 has computed the prompt for all of them.
@@ -66,6 +67,7 @@ struct SampleState {
   int64_t num_published = 0;
 
   TokenHistory history;  // for penalties; empty without them
+  TokenConstraint::State constraint_state = 0;
 
   // This step's part of the batch.
   int64_t num_planned = 0;     // rows, those of the draft included
@@ -89,6 +91,8 @@ struct SampleState {
   int64_t num_missing() const { return num_tokens() - num_cached; }
   Law law() const;
   const TokenHistory* penalised_history() const;
+  /// What may come next by the constraint; no set without one.
+  AllowedTokens allowed_tokens() const;
   /// Of the reply's token `index`.
   float uniform(int64_t index) const;
 

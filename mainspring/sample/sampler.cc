@@ -20,6 +20,8 @@ std::string_view stop_reason_name(StopReason reason) {
       return "context";
     case StopReason::kCancelled:
       return "cancelled";
+    case StopReason::kSchema:
+      return "schema";
     case StopReason::kNonFinite:
       return "non_finite";
   }

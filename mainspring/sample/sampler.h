@@ -20,6 +20,7 @@
 #include "mainspring/exec/executor.h"
 #include "mainspring/sample/forward_model.h"
 #include "mainspring/sample/sampling_params.h"
+#include "mainspring/sample/token_constraint.h"
 
 namespace mainspring {
 
@@ -59,6 +60,8 @@ struct SamplerOptions {
   uint64_t run_seed = 0;
   /// Empty: no text, and stop strings are refused.
   MakeTextStream make_text;
+  /// What each token adds to a text, "" for control tokens; null: json_schema is refused.
+  std::shared_ptr<const TokenBytes> token_bytes;
 };
 
 struct SampleRequest {
@@ -78,6 +81,7 @@ enum class StopReason {
   kStopString,  // "stop_string"; `tokens` end with the token that completed it
   kContext,     // "context": max_sequence_tokens are used up
   kCancelled,   // "cancelled"
+  kSchema,      // "schema": the JSON that was asked for is whole
   kNonFinite,   // "non_finite": the model gave NaN or infinite logits; no token was chosen
 };
 std::string_view stop_reason_name(StopReason reason);

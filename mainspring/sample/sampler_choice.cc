@@ -27,7 +27,9 @@ Chosen BatchingSampler::choose(TokenChooser& chooser, const SampleState& sample,
   const std::span row(logits, static_cast<size_t>(model_.config.vocabulary));
   const float uniform = sample.uniform(std::ssize(sample.result.tokens));
   Chosen chosen;
-  chosen.choice = chooser.choose(row, sample.law(), uniform, sample.penalised_history());
+  const AllowedTokens allowed = sample.allowed_tokens();
+  chosen.choice = chooser.choose(row, sample.law(), uniform, sample.penalised_history(),
+                                 allowed.set != nullptr ? &allowed : nullptr);
   const int32_t alternatives = sample.params().top_logprobs;
   if (alternatives == 0 || chosen.choice.token < 0) return chosen;
   for (const int32_t token : chooser.best(row, alternatives)) {

@@ -27,7 +27,8 @@ struct SamplingParams {
   int32_t n = 1;                     // samples of one prompt
   std::vector<std::string> stop;     // the text ends before the first of them
   std::vector<int32_t> stop_tokens;  // the sample ends after one of them
-  int32_t top_logprobs = 0;          // alternatives to report per token, 0 to kMaxTopLogprobs
+  std::string json_schema;   // the reply is JSON of this schema (json_schema.h); empty: free
+  int32_t top_logprobs = 0;  // alternatives to report per token, 0 to kMaxTopLogprobs
   bool prompt_logprobs = false;
 };
 

@@ -1,0 +1,252 @@
+#include "mainspring/sample/json_schema.h"
+
+#include <gtest/gtest.h>
+
+#include "mainspring/base/philox.h"
+#include "mainspring/io/json.h"
+#include "mainspring/sample/sampler_test_util.h"
+
+namespace mainspring {
+namespace {
+
+std::unique_ptr<ByteAutomaton> compiled(const std::string& schema) {
+  auto automaton = compile_json_schema(schema);
+  EXPECT_TRUE(automaton.ok()) << automaton.status().to_string();
+  return std::move(automaton).value();
+}
+
+bool accepts(ByteAutomaton& automaton, std::string_view text) {
+  const auto state = automaton.next(automaton.start(), text);
+  return state != ByteAutomaton::kDead && automaton.is_end(state);
+}
+
+void expect_texts(const std::string& schema, const std::vector<std::string>& good,
+                  const std::vector<std::string>& bad) {
+  const auto automaton = compiled(schema);
+  for (const std::string& text : good) EXPECT_TRUE(accepts(*automaton, text)) << schema << text;
+  for (const std::string& text : bad) EXPECT_FALSE(accepts(*automaton, text)) << schema << text;
+}
+
+std::string refusal(const std::string& schema) {
+  const auto automaton = compile_json_schema(schema);
+  EXPECT_EQ(automaton.status().code(), StatusCode::kInvalidArgument) << schema;
+  return automaton.status().message();
+}
+
+TEST(JsonSchema, Numbers) {
+  expect_texts(R"({"type":"integer"})", {"0", "-7", "123456789012345"},
+               {"", "1234567890123456", "01", "1.0", "-", "+1", "1 "});
+  expect_texts(R"({"type":"number"})", {"0", "-0.5", "1e9", "12.25E-3"},
+               {".5", "1.", "1e", "0x1", "1e100"});
+}
+
+TEST(JsonSchema, StringsAreUtf8WithEscapes) {
+  expect_texts(
+      R"({"type":"string"})",
+      {"\"\"", "\"a b\"", "\"\\n\\\"\\u00e9\"", "\"\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80\""},
+      {"\"", "a", "\"\n\"", "\"\\x\"", "\"\xc3\"", "\"\xff\"", "\"\\ud800\"", "\"\xed\xa0\x80\""});
+  expect_texts(R"({"type":"string","minLength":2,"maxLength":3})", {"\"ab\"", "\"\xc3\xa9\\n1\""},
+               {"\"a\"", "\"abcd\""});
+}
+
+TEST(JsonSchema, ArraysCountTheirItems) {
+  expect_texts(R"({"type":"array","items":{"type":"integer"}})", {"[]", "[1]", "[1,2, 3]"},
+               {"[1,]", "[,1]", "[ 1]", "[1,  2]", "[\"a\"]"});
+  expect_texts(R"({"type":"array","items":{"type":"null"},"minItems":2,"maxItems":3})",
+               {"[null,null]", "[null,null,null]"}, {"[]", "[null]", "[null,null,null,null]"});
+  expect_texts(R"({"items":true,"maxItems":1})", {"[]", "[{\"a\":[1]}]"}, {"[1,2]"});
+}
+
+TEST(JsonSchema, ObjectsHaveTheirPropertiesInOrder) {
+  const std::string schema =
+      R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"boolean"},)"
+      R"("c":{"type":"null"}},"required":["b"],"additionalProperties":false})";
+  expect_texts(schema,
+               {R"({"b":true})", R"({"a":1,"b":false})", R"({"b": true, "c": null})",
+                R"({"a":1,"b":false,"c":null})"},
+               {"{}", R"({"a":1})", R"({"b":true,"a":1})", R"({"b":true,})", R"({"b":true,"d":1})",
+                R"({"b":1})", R"({,"b":true})"});
+  expect_texts(R"({"properties":{"x":true,"y":true}})",
+               {"{}", R"({"x":1})", R"({"y":[1]})", R"({"x":"","y":{}})"}, {R"({"y":1,"x":1})"});
+}
+
+TEST(JsonSchema, ChoicesOfValuesTypesAndSchemas) {
+  expect_texts(R"({"enum":["red",1,null,{"a":[1]}]})", {"\"red\"", "1", "null", R"({"a":[1]})"},
+               {"\"re\"", "\"red", "2", "\"redd\""});
+  expect_texts(R"({"const":"x"})", {"\"x\""}, {"\"y\"", "x"});
+  expect_texts(R"({"type":["string","null"]})", {"\"a\"", "null"}, {"1"});
+  expect_texts(R"({"anyOf":[{"type":"integer"},{"type":"array","items":{"type":"integer"}}]})",
+               {"1", "[1]"}, {"\"1\"", "[[1]]"});
+}
+
+TEST(JsonSchema, ReferencesMayBeRecursive) {
+  const std::string schema =
+      R"({"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object","properties":{)"
+      R"("value":{"type":"integer"},"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/tree"}]}},)"
+      R"("required":["value","next"]}}})";
+  expect_texts(schema,
+               {R"({"value":1,"next":null})", R"({"value":1,"next":{"value":2,"next":null}})"},
+               {R"({"value":1})", R"({"value":1,"next":1})"});
+}
+
+TEST(JsonSchema, WhatWouldNotBeKeptIsRefusedByName) {
+  EXPECT_NE(refusal(R"({"type":"integer","minimum":3})").find("json_schema: #.minimum: is not"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"type":"strin"})").find("nearest is \"string\""), std::string::npos);
+  EXPECT_NE(refusal(R"({"type":"object"})").find("properties: is missing"), std::string::npos);
+  EXPECT_NE(refusal(R"({"properties":{"a":{"pattern":"x"}}})").find("#.properties.a.pattern"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"properties":{"a":{}},"required":["b"]})").find("\"b\" is not among"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"$ref":"#/$defs/x"})").find("is not there"), std::string::npos);
+  EXPECT_NE(refusal(R"({"enum":[]})").find("at least one value"), std::string::npos);
+  EXPECT_NE(refusal(R"({"minItems":3,"maxItems":2})").find("maxItems"), std::string::npos);
+  EXPECT_NE(refusal("{").find("json_schema"), std::string::npos);
+}
+
+// Random walks through the automaton: whatever it lets through to the end is JSON.
+TEST(JsonSchema, EveryTextItGivesIsJson) {
+  const auto automaton = compiled(
+      R"({"properties":{"s":{"type":"string","maxLength":4},"n":{"type":"number"},)"
+      R"("l":{"type":"array","items":{"enum":[1,"a"]},"maxItems":3},"any":true},"required":["n"]})");
+  int finished = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    auto state = automaton->start();
+    std::string text;
+    for (uint32_t step = 0; step < 2000 && automaton->can_go_on(state); ++step) {
+      std::vector<uint8_t> bytes;
+      for (int b = 0; b < 256; ++b) {
+        if (automaton->next(state, static_cast<uint8_t>(b)) != ByteAutomaton::kDead)
+          bytes.push_back(static_cast<uint8_t>(b));
+      }
+      ASSERT_FALSE(bytes.empty());
+      const uint8_t byte = bytes[philox4x32({step, seed, 0, 0}, {1, 2})[0] % bytes.size()];
+      text += static_cast<char>(byte);
+      state = automaton->next(state, byte);
+    }
+    if (automaton->can_go_on(state)) continue;
+    ++finished;
+    const auto json = parse_json(text, "text");
+    ASSERT_TRUE(json.ok()) << text << json.status().to_string();
+    EXPECT_TRUE(json->contains("n"));
+  }
+  EXPECT_GT(finished, 100);
+}
+
+class ConstrainedSamplerTest : public SamplerTest {
+ protected:
+  /// Tokens of one and of several bytes; 49 is a control token.
+  static std::shared_ptr<const TokenBytes> tokens() {
+    std::vector<std::string> bytes;
+    for (const char c : std::string("{}[]\":, -.0123456789abcdenrtufls\\"))
+      bytes.emplace_back(1, c);
+    for (const char* text : {"{\"", "\":", "true", "false", "null", "\"a\":", ",\"", "12"})
+      bytes.emplace_back(text);
+    bytes.resize(kVocabulary);
+    return std::make_shared<TokenBytes>(std::move(bytes));
+  }
+  /// Requests of every law; the text of a result is that of its tokens.
+  static std::vector<SampleRequest> requests() {
+    std::vector<SampleRequest> requests;
+    for (int32_t i = 0; i < 12; ++i) {
+      SamplingParams params = params_of(200, static_cast<uint64_t>(i));
+      params.temperature = i % 3 == 0 ? 0.0f : 1.0f;
+      if (i % 4 == 1) params.top_k = 3;
+      if (i % 4 == 2) params.repetition_penalty = 1.2f;
+      params.stop_tokens = {49};
+      params.json_schema =
+          i % 2 == 0
+              ? R"({"properties":{"a":{"type":"boolean"},"b":{"enum":[12,"c"]}},"required":["a"]})"
+              : R"({"type":"array","items":{"type":["null","boolean"]},"minItems":2,"maxItems":4})";
+      requests.push_back(request_of(prompt_of(5 + i, 3), params));
+    }
+    return requests;
+  }
+  static std::string text_of(const SampleResult& result) {
+    std::string text;
+    for (const int32_t token : result.tokens) text += tokens()->of(token);
+    return text;
+  }
+};
+
+TEST_F(ConstrainedSamplerTest, RepliesFulfilTheirSchemaAndEndWhenTheyAreWhole) {
+  SamplerOptions options;
+  options.token_bytes = tokens();
+  const auto results = make_sampler(options)->run(requests()).value();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const SampleResult& result = results[i][0];
+    SCOPED_TRACE(text_of(result));
+    EXPECT_TRUE(accepts(*compiled(requests()[i].params.json_schema), text_of(result)));
+    EXPECT_EQ(result.stop_reason, StopReason::kSchema);
+    EXPECT_TRUE(parse_json(text_of(result), "reply").ok());
+    EXPECT_EQ(result.logprobs.size(), result.tokens.size());
+  }
+}
+
+TEST_F(ConstrainedSamplerTest, SpeculationChangesNothing) {
+  SamplerOptions options;
+  options.token_bytes = tokens();
+  const auto expected = make_sampler(options)->run(requests()).value();
+  options.speculation.max_draft = 3;
+  const auto got = make_sampler(options)->run(requests()).value();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(got[i][0].tokens, expected[i][0].tokens);
+    EXPECT_EQ(got[i][0].logprobs, expected[i][0].logprobs);
+    EXPECT_EQ(got[i][0].stop_reason, expected[i][0].stop_reason);
+  }
+}
+
+// After a number more digits may come, so the law decides between them and the stop token.
+TEST_F(ConstrainedSamplerTest, AStopTokenIsAllowedOnlyWhereTheTextIsWhole) {
+  SamplerOptions options;
+  options.token_bytes = tokens();
+  std::vector<SampleRequest> all;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SamplingParams params = params_of(50, seed);
+    params.json_schema = R"({"type":"integer"})";
+    params.stop_tokens = {49};
+    all.push_back(request_of({1, 2, 3}, params));
+  }
+  int stopped = 0;
+  const auto results = make_sampler(options)->run(all).value();
+  for (const auto& result : results) {
+    EXPECT_TRUE(accepts(*compiled(R"({"type":"integer"})"), text_of(result[0])) ||
+                result[0].stop_reason == StopReason::kMaxTokens)
+        << text_of(result[0]);
+    stopped += result[0].stop_reason == StopReason::kStopToken ? 1 : 0;
+  }
+  EXPECT_GT(stopped, 0);
+}
+
+TEST_F(ConstrainedSamplerTest, TheLawIsThatOfTheAllowedTokens) {
+  SamplerOptions options;
+  options.token_bytes = tokens();
+  SamplingParams params = params_of(5);
+  params.json_schema = R"({"type":"boolean"})";
+  const SampleRequest request = request_of({1, 2, 3}, params);
+  const SampleResult result = make_sampler(options)->run({request}).value()[0][0];
+  // First "t" or "true" or "f" or "false": the four share the law.
+  const auto logits = fake::logits_of(-1, {1, 2, 3}, kVocabulary);
+  double sum = 0;
+  for (int32_t token = 0; token < kVocabulary; ++token) {
+    const std::string& text = tokens()->of(token);
+    if (text == "t" || text == "true" || text == "f" || text == "false")
+      sum += std::exp(static_cast<double>(logits[static_cast<size_t>(token)]));
+  }
+  const auto chosen = static_cast<double>(logits[static_cast<size_t>(result.tokens[0])]);
+  EXPECT_NEAR(static_cast<double>(result.logprobs[0]), chosen - std::log(sum), 1e-5);
+  EXPECT_LT(result.raw_logprobs[0], result.logprobs[0]);
+}
+
+TEST_F(ConstrainedSamplerTest, BadSchemasAndMissingTokenizersAreRefused) {
+  SamplerOptions options;
+  EXPECT_NE(make_sampler(options)->check(requests()[0]).message().find("byte-level tokenizer"),
+            std::string::npos);
+  options.token_bytes = tokens();
+  SampleRequest bad = requests()[0];
+  bad.params.json_schema = R"({"type":"thing"})";
+  EXPECT_EQ(make_sampler(options)->check(bad).code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace mainspring
