@@ -11,7 +11,6 @@
 #include "mainspring/engine/validate.h"
 #include "mainspring/models/decoder.h"
 #include "mainspring/models/rope_table.h"
-#include "mainspring/optim/adamw.h"
 
 namespace mainspring {
 namespace {
@@ -129,6 +128,11 @@ class EngineImpl final : public Engine {
     const Work work{id, datums};
     MS_ASSIGN_OR_RETURN(auto results, execute({&work, 1}, loss, false));
     return std::move(results[0]);
+  }
+
+  Status set_optimizer(ModelId id, const OptimizerPlan& plan) override {
+    MS_ASSIGN_OR_RETURN(Trainable * trainable, find(id));
+    return plan_update(executor_, *trainable, plan);
   }
 
   Result<OptimStepResult> optim_step(ModelId id, const AdamwOptions& options) override;
@@ -300,10 +304,11 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
   if (!t->has_gradient) {
     return failed_precondition("optim_step without a gradient: call forward_backward first");
   }
-  MS_RETURN_IF_ERROR(prepare_optimizer(executor_, *t));
+  MS_RETURN_IF_ERROR(prepare_update(executor_, *t));
   MS_RETURN_IF_ERROR(t->leaves->collect());
-  t->norm_program->run({});
-  const float squares = *static_cast<const float*>(t->norm_program->output("sum_of_squares"));
+  t->update.norm_program->run({});
+  const float squares =
+      *static_cast<const float*>(t->update.norm_program->output("sum_of_squares"));
   OptimStepResult result;
   result.grad_norm = std::sqrt(static_cast<double>(squares)) / options.normaliser;
   result.applied = std::isfinite(result.grad_norm);
@@ -314,14 +319,7 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
       scale *= std::min(1.0, limit / (result.grad_norm + 1e-6));
     }
     ++t->step;
-    const AdamwScalars scalars = adamw_scalars({.lr = options.lr,
-                                                .beta1 = options.beta1,
-                                                .beta2 = options.beta2,
-                                                .eps = options.eps,
-                                                .weight_decay = options.weight_decay},
-                                               t->step, static_cast<float>(scale));
-    std::memcpy(t->scalars->data(), &scalars, sizeof(scalars));
-    t->adamw_program->run({});
+    run_update(*t, options, static_cast<float>(scale));
   }
   clear_gradients(*t);
   return result;
@@ -341,16 +339,13 @@ Result<Adapter> EngineImpl::adapter(ModelId id) const {
 
 Result<Engine::State> EngineImpl::state(ModelId id) const {
   MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  if (t->update.params.empty()) MS_RETURN_IF_ERROR(plan_update(executor_, *t, {}));
   State state;
   state.step = t->step;
-  for (const auto& [prefix, set] :
-       {std::pair<std::string, const ParameterSet*>{"model/", &t->masters},
-        {"adam_m/", &t->adam_m},
-        {"adam_v/", &t->adam_v}}) {
-    for (const auto& [name, buffer] : *set) {
-      state.tensors[prefix + name] = view_of(prefix + name, buffer);
-    }
+  for (const auto& [name, buffer] : t->masters) {
+    state.tensors["model/" + name] = view_of("model/" + name, buffer);
   }
+  for (const auto& [name, buffer] : t->update.states) state.tensors[name] = view_of(name, buffer);
   return state;
 }
 

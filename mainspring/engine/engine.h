@@ -23,6 +23,7 @@
 #include "mainspring/models/adapter.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/nn/layers.h"
+#include "mainspring/optim/param_groups.h"
 #include "mainspring/weights/parameter_set.h"
 #include "mainspring/weights/stored_tensor.h"
 
@@ -122,14 +123,20 @@ class Engine {
   /// The same without gradients.
   virtual Result<ForwardBackwardResult> forward(ModelId id, std::span<const Datum> datums,
                                                 std::string_view loss) = 0;
+  /// Chooses the optimizer of each parameter of `id` and forgets the states of the one before;
+  /// without it AdamW moves all. Errors: invalid argument as of assign_params (optim/).
+  virtual Status set_optimizer(ModelId id, const OptimizerPlan& plan) = 0;
   /// Applies the accumulated gradient and clears it; a non-finite one is cleared and not applied.
+  /// The rate, its group's lr_scale apart, and the weight decay are for every optimizer, the betas
+  /// and eps for AdamW.
   virtual Result<OptimStepResult> optim_step(ModelId id, const AdamwOptions& options) = 0;
   /// Forgets the accumulated gradient.
   virtual void zero_grad(ModelId id) = 0;
 
-  /// Every tensor of the training state of `id`: "model/<name>" f32 masters, "adam_m/<name>",
-  /// "adam_v/<name>", and the step counter in `step`. Pointers stay valid and unchanged until the
-  /// next optim_step or load_state of `id`.
+  /// Every tensor of the training state of `id`: "model/<name>" f32 masters, each optimizer's
+  /// states by their own names ("adam_m/<name>", "muon_momentum/<name>"; optim/optimizer.h), and
+  /// the step counter in `step`. Pointers stay valid and unchanged until the next optim_step,
+  /// set_optimizer or load_state of `id`.
   struct State {
     TensorSet tensors;
     int64_t step = 0;

@@ -7,7 +7,6 @@
 #include "mainspring/base/check.h"
 #include "mainspring/base/philox.h"
 #include "mainspring/models/decoder.h"
-#include "mainspring/optim/adamw.h"
 
 namespace mainspring {
 namespace {
@@ -16,14 +15,11 @@ std::shared_ptr<Buffer> zeros(Executor& executor, const std::vector<int64_t>& sh
   return executor.allocate(DType::kF32, shape);
 }
 
-// Moments and accumulators beside every master.
-void add_state(Executor& executor, Trainable& trainable) {
+// An accumulator beside every master.
+void add_gradients(Executor& executor, Trainable& trainable) {
   for (const auto& [name, master] : trainable.masters) {
-    trainable.adam_m[name] = zeros(executor, master->shape());
-    trainable.adam_v[name] = zeros(executor, master->shape());
     trainable.grads[name] = zeros(executor, master->shape());
   }
-  trainable.scalars = zeros(executor, {8});
 }
 
 void fill_kaiming(Buffer& buffer, uint64_t key, int64_t in) {
@@ -38,53 +34,6 @@ void fill_kaiming(Buffer& buffer, uint64_t key, int64_t in) {
     }
   }
   buffer.mark_changed();
-}
-
-std::vector<OptimizedParam> optimized_params(const Trainable& trainable) {
-  std::vector<OptimizedParam> params;  // a map: in name order, as rule 15 asks
-  for (const auto& [name, master] : trainable.masters) {
-    params.push_back({name, {master->shape()}, trainable.num_uses(name)});
-  }
-  return params;
-}
-
-// Binds every source of a traced optimizer graph by its name's prefix.
-Status bind_optimizer(Executable& program, const std::vector<std::string>& sources,
-                      const Trainable& t) {
-  const auto strip = [](const std::string& name, std::string_view prefix) {
-    return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : std::string();
-  };
-  for (const std::string& source : sources) {
-    const ParameterSet* set = &t.masters;
-    std::string name = source;
-    if (source == "adamw.scalars") {
-      MS_RETURN_IF_ERROR(program.bind(source, t.scalars.get()));
-      continue;
-    }
-    for (const auto& [prefix, candidate] :
-         {std::pair{"adam_m/", &t.adam_m}, {"adam_v/", &t.adam_v}, {"grad/", &t.grads}}) {
-      if (std::string rest = strip(source, prefix); !rest.empty()) {
-        set = candidate;
-        name = rest;
-      }
-    }
-    const auto found = set->find(name);
-    MS_CHECK(found != set->end(), "optimizer source " + source);
-    MS_RETURN_IF_ERROR(program.bind(source, found->second.get()));
-  }
-  return {};
-}
-
-Result<std::unique_ptr<Executable>> compile_optimizer(
-    Executor& executor, const Trainable& t,
-    void (*trace)(Tracer&, const std::vector<OptimizedParam>&)) {
-  Tracer tracer(DType::kF32);
-  trace(tracer, optimized_params(t));
-  Graph graph = tracer.release();
-  const std::vector<std::string> sources = source_names(graph);
-  MS_ASSIGN_OR_RETURN(auto program, executor.compile(std::move(graph), {}));
-  MS_RETURN_IF_ERROR(bind_optimizer(*program, sources, t));
-  return program;
 }
 
 }  // namespace
@@ -125,7 +74,7 @@ Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConf
     trainable->masters[module + ".lora_A.weight"] = std::move(a);
     trainable->masters[module + ".lora_B.weight"] = zeros(executor, {out, options.rank});
   }
-  add_state(executor, *trainable);
+  add_gradients(executor, *trainable);
   return trainable;
 }
 
@@ -142,7 +91,7 @@ Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor,
     trainable->adapter.modules.push_back({module, {sizes.rank, sizes.scale}});
   }
   trainable->masters = copy_parameters_f32(executor, adapter.tensors);
-  add_state(executor, *trainable);
+  add_gradients(executor, *trainable);
   return trainable;
 }
 
@@ -150,7 +99,7 @@ Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedMod
   auto trainable = std::make_unique<Trainable>();
   trainable->is_full = true;
   trainable->masters = copy_parameters_f32(executor, model.weights);
-  add_state(executor, *trainable);
+  add_gradients(executor, *trainable);
   if (model.config.tied_embeddings) {
     const std::string name = "model.embed_tokens.weight";
     trainable->grads[name + "#1"] = zeros(executor, trainable->masters[name]->shape());
@@ -165,13 +114,6 @@ void clear_gradients(Trainable& trainable) {
   }
   trainable.leaves->clear();
   trainable.has_gradient = false;
-}
-
-Status prepare_optimizer(Executor& executor, Trainable& t) {
-  if (t.adamw_program != nullptr) return {};
-  MS_ASSIGN_OR_RETURN(t.norm_program, compile_optimizer(executor, t, trace_sum_of_squares));
-  MS_ASSIGN_OR_RETURN(t.adamw_program, compile_optimizer(executor, t, trace_adamw));
-  return {};
 }
 
 }  // namespace mainspring

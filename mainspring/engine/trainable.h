@@ -1,7 +1,7 @@
-// Trainable: the parameters that learn, their gradients and their optimizer state.
+// Trainable: the parameters that learn, their gradients and their optimizer.
 //
 // The one idea: an adapter and a full set of weights are the same thing, named f32 masters with
-// moments and one gradient accumulator per use in the graph.
+// an optimizer's states (engine/update.h) and one gradient accumulator per use in the graph.
 #pragma once
 
 #include <map>
@@ -11,6 +11,7 @@
 
 #include "mainspring/engine/engine.h"
 #include "mainspring/engine/gradient_leaves.h"
+#include "mainspring/engine/update.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/nn/layers.h"
 #include "mainspring/weights/parameter_set.h"
@@ -21,15 +22,11 @@ struct Trainable {
   bool is_full = false;
   nn::AdapterSpec adapter;  // slot and prefix are set per program
   ParameterSet masters;     // f32, by name: "model....weight" or "<module>.lora_A.weight"
-  ParameterSet adam_m;
-  ParameterSet adam_v;
-  ParameterSet grads;  // "<name>" for the first use, "<name>#1", ... for later ones
+  ParameterSet grads;       // "<name>" for the first use, "<name>#1", ... for later ones
   int64_t step = 0;
   bool has_gradient = false;
   std::unique_ptr<GradientLeaves> leaves;
-  std::unique_ptr<Executable> norm_program;
-  std::unique_ptr<Executable> adamw_program;
-  std::shared_ptr<Buffer> scalars;  // f32(8)
+  Update update;
 
   /// How many uses a parameter has in the graph: 2 for a tied embedding, else 1.
   int64_t num_uses(const std::string& name) const;
@@ -53,8 +50,5 @@ Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedMod
 
 /// Clears every accumulator.
 void clear_gradients(Trainable& trainable);
-
-/// Compiles the gradient norm and the update on first use.
-Status prepare_optimizer(Executor& executor, Trainable& trainable);
 
 }  // namespace mainspring

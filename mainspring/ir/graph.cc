@@ -59,6 +59,10 @@ struct AttrsPrinter {
     if (a.softcap > 0.0f) out << " {softcap=" << a.softcap << "}";
   }
   void operator()(const ScalarAttrs& a) const { out << " {" << a.value << "}"; }
+  void operator()(const MuonAttrs& a) const {
+    out << " {products=" << dtype_name(a.products) << " nesterov=" << a.nesterov
+        << " rate_scale=" << a.rate_scale << "}";
+  }
 };
 
 Status broken(const Graph& graph, size_t index, const std::string& what) {

@@ -63,6 +63,9 @@ enum class OpKind : uint8_t {
   kAccumulate,
   kSumOfSquares,
   kAdamw,
+  kLion,
+  kAdafactor,
+  kMuon,
   kNumOps
 };
 
@@ -154,8 +157,23 @@ struct ScalarAttrs {
   friend bool operator==(const ScalarAttrs&, const ScalarAttrs&) = default;
 };
 
+/// Iterations and coefficients of kMuon: x' = a x + (b g + c g g) x with g = x x^T.
+/// Source: Jordan et al. 2024, github.com/KellerJordan/Muon; torch.optim.Muon's defaults.
+inline constexpr int kNewtonSchulzSteps = 5;
+inline constexpr float kNewtonSchulz[3] = {3.4445f, -4.7750f, 2.0315f};
+inline constexpr float kMuonEps = 1e-7f;  // least norm that the momentum is divided by
+
+/// kMuon: how the momentum is orthogonalised. `products` (kBF16 or kF32) is what every product of
+/// the Newton-Schulz iteration is rounded to; the rate is multiplied by `rate_scale`.
+struct MuonAttrs {
+  DType products = DType::kBF16;
+  bool nesterov = true;
+  float rate_scale = 1.0f;
+  friend bool operator==(const MuonAttrs&, const MuonAttrs&) = default;
+};
+
 using Attrs = std::variant<NoAttrs, SourceAttrs, LinearAttrs, LoraAttrs, WeightGradAttrs, NormAttrs,
-                           RopeAttrs, AttentionAttrs, HeadAttrs, ScalarAttrs>;
+                           RopeAttrs, AttentionAttrs, HeadAttrs, ScalarAttrs, MuonAttrs>;
 
 struct Node {
   OpKind op = OpKind::kInput;

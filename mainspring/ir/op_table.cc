@@ -352,14 +352,51 @@ Result<Types> infer_sum_of_squares(DType, const Attrs&, const Types& in) {
   return Types{{DType::kF32, {{1}}}};
 }
 
+Status expect_scalars(const Types& in, size_t index) {
+  return expect(is_f32(in[index], {8}), "scalars f32(8)", got(in, index));
+}
+
 // Inputs param, m, v (states), grad, scalars f32(8); outputs param, m, v.
 Result<Types> infer_adamw(DType, const Attrs&, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 5));
   for (size_t i = 1; i < 4; ++i) {
     MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
   }
-  MS_RETURN_IF_ERROR(
-      expect(in[4].shape.dims == std::vector<int64_t>{8}, "scalars f32(8)", got(in, 4)));
+  MS_RETURN_IF_ERROR(expect_scalars(in, 4));
+  return Types{in[0], in[1], in[2]};
+}
+
+// Inputs param, m (states), grad, scalars f32(8); outputs param, m.
+Result<Types> infer_lion(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 4));
+  for (size_t i = 1; i < 3; ++i) {
+    MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
+  }
+  MS_RETURN_IF_ERROR(expect_scalars(in, 3));
+  return Types{in[0], in[1]};
+}
+
+// Inputs param (rows, columns), momentum (states), grad, scalars f32(8); outputs param, momentum.
+Result<Types> infer_muon(DType compute, const Attrs& attrs, const Types& in) {
+  MS_RETURN_IF_ERROR(infer_lion(compute, attrs, in).status());
+  MS_RETURN_IF_ERROR(expect(in[0].shape.rank() == 2, "a matrix", got(in, 0)));
+  return Types{in[0], in[1]};
+}
+
+// A matrix: inputs param (rows, columns), row (rows), column (columns) (states), grad, scalars
+// f32(8); outputs param, row, column. A vector: param, variance, grad, scalars; outputs param,
+// variance.
+Result<Types> infer_adafactor(DType compute, const Attrs& attrs, const Types& in) {
+  if (!in.empty() && in[0].shape.rank() == 1) return infer_lion(compute, attrs, in);
+  MS_RETURN_IF_ERROR(expect_count(in, 5));
+  const auto& dims = in[0].shape.dims;
+  MS_RETURN_IF_ERROR(expect(dims.size() == 2, "a matrix or a vector", got(in, 0)));
+  for (size_t i = 0; i < 2; ++i) {
+    MS_RETURN_IF_ERROR(expect(is_f32(in[1 + i], {dims[i]}), "f32(" + std::to_string(dims[i]) + ")",
+                              got(in, 1 + i)));
+  }
+  MS_RETURN_IF_ERROR(expect(in[3] == in[0], in[0].to_string(), got(in, 3)));
+  MS_RETURN_IF_ERROR(expect_scalars(in, 4));
   return Types{in[0], in[1], in[2]};
 }
 
@@ -437,6 +474,14 @@ double flops_head(const Attrs&, const Types& in, const Types&, RowCounts counts)
 
 double flops_head_grad(const Attrs& attrs, const Types& in, const Types& out, RowCounts counts) {
   return (in.size() == 6 ? 3 : 2) * flops_head(attrs, in, out, counts);
+}
+
+// Per step the Gram matrix, its square and the product with the matrix, of the smaller side n.
+double flops_muon(const Attrs&, const Types& in, const Types&, RowCounts) {
+  const double rows = static_cast<double>(in[0].shape.dims[0]);
+  const double columns = static_cast<double>(in[0].shape.dims[1]);
+  const double n = rows < columns ? rows : columns;
+  return kNewtonSchulzSteps * (4 * n * rows * columns + 2 * n * n * n);
 }
 
 constexpr OpInfo kTable[] = {
@@ -668,6 +713,24 @@ constexpr OpInfo kTable[] = {
      .aliased_input = 0,
      .infer = infer_adamw,
      .flops = flops_pointwise},
+    {.kind = OpKind::kLion,
+     .name = "lion",
+     .writes_state = true,
+     .aliased_input = 0,
+     .infer = infer_lion,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kAdafactor,
+     .name = "adafactor",
+     .writes_state = true,
+     .aliased_input = 0,
+     .infer = infer_adafactor,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kMuon,
+     .name = "muon",
+     .writes_state = true,
+     .aliased_input = 0,
+     .infer = infer_muon,
+     .flops = flops_muon},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(OpKind::kNumOps));
 
@@ -680,7 +743,7 @@ std::span<const OpInfo> op_table() { return kTable; }
 int32_t aliased_input(const Node& node, size_t output) {
   const int32_t first = op_info(node.op).aliased_input;
   if (first < 0 || static_cast<size_t>(first) >= node.inputs.size()) return -1;
-  if (node.op == OpKind::kAdamw) return static_cast<int32_t>(output);
+  if (first == 0) return static_cast<int32_t>(output);  // an optimizer: every output is a state
   return output + 1 == node.outputs.size() ? first : -1;
 }
 

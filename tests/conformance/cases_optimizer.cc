@@ -1,4 +1,4 @@
-// Cases of gradient norms, AdamW, and the sources that every case binds.
+// Cases of gradient norms, optimizers, and the sources that every case binds.
 #include "tests/conformance/op_cases.h"
 
 namespace mainspring::conformance {
@@ -52,6 +52,70 @@ OpCase adamw(std::vector<int64_t> shape, double weight_decay, const std::string&
           .rows = {make_rows("no_rows", {})}};
 }
 
+OpCase lion(std::vector<int64_t> shape, const std::string& suffix) {
+  return {.op = OpKind::kLion,
+          .name = "lion_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                // lr, beta1, beta2, weight decay, gradient scale
+                const Tensor scalars =
+                    b.constant("scalars", {8}, {0x1p-7, 0.90625, 0.984375, 0.125, 0.5, 0, 0, 0});
+                b.tracer().node(
+                    OpKind::kLion,
+                    {b.state("param", shape), b.state("m", shape), b.state("grad", shape), scalars},
+                    NoAttrs{});
+                for (const char* name : {"param", "m"}) b.check_state(name);
+              },
+          .tolerance = {.sums = 8},
+          .rows = {make_rows("no_rows", {})}};
+}
+
+// `clip` below the direction's root mean square of about 1: it is cut.
+OpCase adafactor(std::vector<int64_t> shape, double clip, const std::string& suffix) {
+  return {.op = OpKind::kAdafactor,
+          .name = "adafactor_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                // lr, weight decay, rho, rate of step 3, eps1, eps2, clip, gradient scale
+                const Tensor scalars =
+                    b.constant("scalars", {8},
+                               {0x1p-4, 0.125, 0x1p-4, 0.4140625, 0x1p-23, 0x1p-10, clip, 0.5});
+                std::vector<Tensor> inputs{b.state("param", shape)};
+                std::vector<std::string> names{"param"};
+                for (size_t i = 0; i < shape.size(); ++i) {
+                  names.push_back("factor" + std::to_string(i));
+                  inputs.push_back(b.state(names.back(), {shape[i]}, 0.25, 1));
+                }
+                inputs.push_back(b.state("grad", shape));
+                inputs.push_back(scalars);
+                b.tracer().node(OpKind::kAdafactor, inputs, NoAttrs{});
+                for (const std::string& name : names) b.check_state(name);
+              },
+          .tolerance = {.sums = 32},
+          .rows = {make_rows("no_rows", {})}};
+}
+
+// The iteration's polynomial grows small singular values by up to 3.4^5 = 480 and roundings with
+// them, three per step. The rate is large, so that the direction is half of what is compared.
+OpCase muon(std::vector<int64_t> shape, DType products, const std::string& suffix) {
+  const double sums = products == DType::kF32 ? 480 * 16 : 0x1p24 * 0x1p-8 * 24;
+  return {.op = OpKind::kMuon,
+          .name = "muon_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                // lr, weight decay, momentum, gradient scale
+                const Tensor scalars =
+                    b.constant("scalars", {8}, {0.5, 0.125, 0.9375, 0.5, 0, 0, 0, 0});
+                b.tracer().node(OpKind::kMuon,
+                                {b.state("param", shape), b.state("momentum", shape),
+                                 b.state("grad", shape), scalars},
+                                MuonAttrs{products, true, 2.0f});
+                for (const char* name : {"param", "momentum"}) b.check_state(name);
+              },
+          .tolerance = {.sums = sums},
+          .rows = {make_rows("no_rows", {})}};
+}
+
 OpCase source(OpKind op, const std::string& name, std::function<Tensor(CaseBuilder&)> make) {
   return {.op = op,
           .name = name,
@@ -81,7 +145,22 @@ std::vector<OpCase> optimizer_cases() {
       sum_of_squares({{7, 17}, {300}, {3, 515}}, "three"),
       adamw({1}, 0, "one"),
       adamw({5, 33}, 0.125, "matrix"),
-      adamw({256}, 0, "no_decay")};
+      adamw({256}, 0, "no_decay"),
+      lion({1}, "one"),
+      lion({5, 33}, "matrix"),
+      adafactor({1}, 1, "one"),
+      adafactor({37}, 1, "vector"),
+      adafactor({5, 33}, 1, "matrix"),
+      adafactor({300, 17}, 1, "chunks_of_rows"),
+      adafactor({3, 515}, 1, "chunks_of_columns"),
+      muon({1, 1}, DType::kF32, "one"),
+      muon({5, 33}, DType::kF32, "wide"),
+      muon({33, 5}, DType::kF32, "tall"),
+      muon({16, 300}, DType::kF32, "chunks"),
+      muon({1, 1}, DType::kBF16, "one_bf16"),
+      muon({5, 33}, DType::kBF16, "wide_bf16"),
+      muon({33, 5}, DType::kBF16, "tall_bf16"),
+      muon({16, 300}, DType::kBF16, "chunks_bf16")};
 }
 
 }  // namespace mainspring::conformance

@@ -358,6 +358,45 @@ struct AdamwStep {
 void adamw(const Context& context, int64_t n, const AdamwStep& step, const float* grad,
            float* param, float* m, float* v);
 
+/// Lion: c = beta1 m + (1 - beta1) g; p = p (1 - lr weight_decay) - lr sign(c); m = beta2 m +
+/// (1 - beta2) g, in place on n elements; g is scaled by grad_scale first, sign(0) = 0.
+struct LionStep {
+  float lr, beta1, beta2, weight_decay, grad_scale;
+};
+void lion(const Context& context, int64_t n, const LionStep& step, const float* grad, float* param,
+          float* m);
+
+/// torch.optim.Adafactor's update of a (rows, columns) matrix, in place, g scaled by grad_scale:
+///   r += rate (mean over columns of g^2 - r); c += rate (mean over rows of g^2 - c);
+///   u = g / sqrt(max(r c / max(mean(r), eps1), eps1^2));
+///   p = p (1 - lr weight_decay) - alpha / max(1, rms(u) / clip) u, alpha = max(eps2, rms(p)) rho.
+/// A vector has rows = 1 and r null: c is its second moment. Sums over a row and over the matrix
+/// are rule 15's blocks and tree; those over a column fold over rows in rule 5's chunks of rows.
+struct AdafactorStep {
+  float lr, weight_decay;
+  float rho;   // min(lr, 1 / sqrt(t))
+  float rate;  // t^beta2_decay
+  float eps1, eps2, clip, grad_scale;
+};
+void adafactor(const Context& context, int64_t rows, int64_t columns, const AdafactorStep& step,
+               const float* grad, float* param, float* r, float* c, void* scratch);
+size_t adafactor_scratch_bytes(int64_t rows, int64_t columns);
+
+/// torch.optim.Muon's update of a whole (rows, columns) matrix, in place, g scaled by grad_scale:
+///   b += (1 - momentum)(g - b); x = round(nesterov ? b + (1 - momentum)(g - b) : b);
+///   x = round(x / max(round(|x|), 1e-7)), transposed if rows > columns; five times:
+///   g = round(x x^T), h = round(b g + c g g), x = round(a x + h x);
+///   p = p (1 - lr weight_decay) - rate x.
+/// Rounding is to `context.compute`; the products are linears by rules 4 and 5, the norm is rule
+/// 15's.
+struct MuonStep {
+  float lr, rate, weight_decay, momentum, grad_scale;
+  bool nesterov;
+};
+void muon(const Context& context, int64_t rows, int64_t columns, const MuonStep& step,
+          const float* grad, float* param, float* momentum, void* scratch);
+size_t muon_scratch_bytes(const Context& context, int64_t rows, int64_t columns);
+
 /// Sum of squares of a logical (rows, columns) f32 tensor: blocks (row, K-chunk of rule 5), tree
 /// over chunks, then a balanced tree over rows.
 float sum_of_squares(const Context& context, int64_t rows, int64_t columns, const float* x,

@@ -1,7 +1,6 @@
 #include "mainspring/exec/cpu/steps.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "mainspring/ir/op_table.h"
 
@@ -235,52 +234,6 @@ Step make_rows(StepBuilder& b, const Node& node) {
   };
 }
 
-Step make_sum_of_squares(StepBuilder& b, const Node& node) {
-  struct Block {
-    ValueId value;
-    int64_t rows, columns;
-  };
-  std::vector<Block> blocks;
-  for (ValueId value : node.inputs) {
-    const auto& dims = b.type(value).shape.dims;
-    const int64_t columns = dims.back();
-    const int64_t rows = b.type(value).shape.num_elements({}) / std::max<int64_t>(columns, 1);
-    blocks.push_back({value, rows, columns});
-    b.want_scratch(sum_of_squares_scratch_bytes(rows));
-  }
-  const size_t width = std::bit_ceil(blocks.size());
-  return [blocks, out = node.outputs, sums = std::vector<float>(width)](RunState& run) mutable {
-    ComputeScope scope;
-    std::fill(sums.begin(), sums.end(), 0.0f);
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      sums[i] = sum_of_squares(run.context, blocks[i].rows, blocks[i].columns,
-                               run.at<float>(blocks[i].value), run.scratch);
-    }
-    // Balanced tree over parameters in the order given: neighbours first.
-    for (size_t n = sums.size(); n > 1; n /= 2) {
-      for (size_t i = 0; i < n / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
-    }
-    run.at<float>(out[0])[0] = sums[0];
-  };
-}
-
-Step make_adamw(StepBuilder& b, const Node& node) {
-  return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({})](RunState& run) {
-    const float* s = run.at<float>(in[4]);
-    const AdamwStep step{.lr = s[0],
-                         .beta1 = s[1],
-                         .beta2 = s[2],
-                         .eps = s[3],
-                         .weight_decay = s[4],
-                         .bias_correction1 = s[5],
-                         .bias_correction2_sqrt = s[6],
-                         .grad_scale = s[7]};
-    adamw(run.context, n, step, run.at<float>(in[3]), run.at<float>(in[0]), run.at<float>(in[1]),
-          run.at<float>(in[2]));
-    for (size_t i = 0; i < 3; ++i) run.buffers[static_cast<size_t>(in[i])]->mark_changed();
-  };
-}
-
 Step make_bias_grad(StepBuilder& b, const Node& node) {
   const bool by_picks = b.dim(node.inputs[0], 0) == kPicked;
   return [in = node.inputs, out_width = b.dim(node.inputs[0], 1), by_picks](RunState& run) {
@@ -338,9 +291,11 @@ Step make_simple_step(StepBuilder& b, const Node& node) {
     case OpKind::kAccumulate:
       return make_accumulate(b, node);
     case OpKind::kSumOfSquares:
-      return make_sum_of_squares(b, node);
     case OpKind::kAdamw:
-      return make_adamw(b, node);
+    case OpKind::kLion:
+    case OpKind::kAdafactor:
+    case OpKind::kMuon:
+      return make_optimizer_step(b, node);
     default:
       return {};
   }

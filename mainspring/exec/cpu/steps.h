@@ -109,7 +109,8 @@ Step make_weight_grad_step(StepBuilder& builder, const Node& node);   // steps_l
 Step make_lora_up_grad_step(StepBuilder& builder, const Node& node);  // steps_linear.cc
 Step make_head_step(StepBuilder& builder, const Node& node);          // steps_linear.cc
 Step make_head_grad_step(StepBuilder& builder, const Node& node);     // steps_linear.cc
-/// Norms, rope, attention, elementwise, rows, embedding, optimizer: steps.cc. An empty Step: no
+Step make_optimizer_step(StepBuilder& builder, const Node& node);     // steps_optimizer.cc
+/// Norms, rope, attention, elementwise, rows, embedding: steps.cc. An empty Step: no
 /// kernel.
 Step make_simple_step(StepBuilder& builder, const Node& node);
 

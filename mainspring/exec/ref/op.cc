@@ -101,6 +101,12 @@ Op find_op(OpKind kind) {
       return sum_of_squares;
     case OpKind::kAdamw:
       return adamw;
+    case OpKind::kLion:
+      return lion;
+    case OpKind::kAdafactor:
+      return adafactor;
+    case OpKind::kMuon:
+      return muon;
     case OpKind::kInput:
     case OpKind::kParam:
     case OpKind::kState:

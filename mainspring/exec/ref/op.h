@@ -85,5 +85,8 @@ void head_logprob(const OpCall& call);             // head.cc
 void head_logprob_grad(const OpCall& call);        // head.cc
 void sum_of_squares(const OpCall& call);           // optimizer.cc
 void adamw(const OpCall& call);                    // optimizer.cc
+void lion(const OpCall& call);                     // optimizer.cc
+void adafactor(const OpCall& call);                // optimizer.cc
+void muon(const OpCall& call);                     // muon.cc
 
 }  // namespace mainspring::ref

@@ -21,6 +21,8 @@
 
 #include "mainspring/exec/cpu/kernels/vocabulary_ops.h"
 
+#include "mainspring/exec/cpu/kernels/optimizer_ops.h"
+
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 
 template <class M>
@@ -53,6 +55,17 @@ constexpr RowKernels make_row_kernels() {
   k.adamw = &adamw;
   k.sum_of_squares = &sum_of_squares;
   k.accumulate = &accumulate;
+  k.lion = &lion;
+  k.scaled_squares = &scaled_squares;
+  k.column_squares = &column_squares;
+  k.blend_mean = &blend_mean;
+  k.adafactor_squares = &adafactor_squares;
+  k.adafactor_apply = &adafactor_apply;
+  k.muon_momentum = &muon_momentum<M>;
+  k.squares_of_values = &squares_of_values<M>;
+  k.divide_values = &divide_values<M>;
+  k.scaled_sum = &scaled_sum<M>;
+  k.decayed_step = &decayed_step<M>;
   return k;
 }
 

@@ -74,6 +74,17 @@ struct AdamwScalars {
   float lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2_sqrt, grad_scale;
 };
 
+/// Lion's scalars, as ops.h has them.
+struct LionScalars {
+  float lr, beta1, beta2, weight_decay, grad_scale;
+};
+
+/// What Adafactor's direction needs in one row: its factor, the mean of all factors, the least
+/// second moment.
+struct AdafactorRow {
+  float row, mean, floor, grad_scale;
+};
+
 struct RowStatsValues {
   float max, sum, lse;
 };
@@ -145,6 +156,24 @@ struct RowKernels {
                 float* v) = nullptr;
   float (*sum_of_squares)(const float* x, int64_t n) = nullptr;
   void (*accumulate)(int64_t n, const float* x, float* y) = nullptr;
+  // kernels/optimizer_ops.h
+  void (*lion)(int64_t n, const LionScalars& s, const float* grad, float* param,
+               float* m) = nullptr;
+  float (*scaled_squares)(const float* x, int64_t n, float scale) = nullptr;
+  void (*column_squares)(int64_t rows, int64_t stride, int64_t n, float scale, const float* x,
+                         float* out) = nullptr;
+  void (*blend_mean)(int64_t n, float count, float rate, const float* sums, float* state) = nullptr;
+  float (*adafactor_squares)(int64_t n, const AdafactorRow& r, const float* grad,
+                             const float* column) = nullptr;
+  void (*adafactor_apply)(int64_t n, const AdafactorRow& r, float decay, float rate,
+                          const float* grad, const float* column, float* param) = nullptr;
+  void (*muon_momentum)(int64_t n, float grad_scale, float momentum, bool nesterov,
+                        const float* grad, float* buffer, void* u) = nullptr;
+  float (*squares_of_values)(const void* x, int64_t n) = nullptr;
+  void (*divide_values)(int64_t n, float divisor, void* x) = nullptr;
+  void (*scaled_sum)(int64_t n, float alpha, const float* sums, float beta, const void* x,
+                     void* y) = nullptr;
+  void (*decayed_step)(int64_t n, float decay, float rate, const void* u, float* param) = nullptr;
 };
 
 struct RowsTable {

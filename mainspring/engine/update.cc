@@ -1,0 +1,99 @@
+#include "mainspring/engine/update.h"
+
+#include <cstring>
+
+#include "mainspring/base/check.h"
+#include "mainspring/engine/trainable.h"
+
+namespace mainspring {
+namespace {
+
+constexpr std::string_view kGradPrefix = "grad/";
+
+std::string scalars_name(const ParamPlan& part) {
+  return "optim.scalars/" + std::to_string(part.group) + "." +
+         std::string(optimizer_name(part.kind));
+}
+
+Buffer* find_source(const Trainable& t, const std::string& source) {
+  const Update& update = t.update;
+  if (const auto scalars = update.scalars.find(source); scalars != update.scalars.end()) {
+    return scalars->second.buffer.get();
+  }
+  if (const auto state = update.states.find(source); state != update.states.end()) {
+    return state->second.get();
+  }
+  const bool is_grad = source.starts_with(kGradPrefix);
+  const ParameterSet& set = is_grad ? t.grads : t.masters;
+  const auto found = set.find(is_grad ? source.substr(kGradPrefix.size()) : source);
+  MS_CHECK(found != set.end(), "optimizer source " + source);
+  return found->second.get();
+}
+
+Result<std::unique_ptr<Executable>> compile(Executor& executor, const Trainable& t,
+                                            void (*trace)(Tracer&,
+                                                          const std::vector<OptimizedParam>&)) {
+  Tracer tracer(DType::kF32);
+  trace(tracer, t.update.params);
+  Graph graph = tracer.release();
+  const std::vector<std::string> sources = source_names(graph);
+  MS_ASSIGN_OR_RETURN(auto program, executor.compile(std::move(graph), {}));
+  for (const std::string& source : sources) {
+    MS_RETURN_IF_ERROR(program->bind(source, find_source(t, source)));
+  }
+  return program;
+}
+
+}  // namespace
+
+Status plan_update(Executor& executor, Trainable& t, const OptimizerPlan& plan) {
+  std::vector<std::pair<std::string, Shape>> params;
+  for (const auto& [name, master] : t.masters) params.push_back({name, {master->shape()}});
+  MS_ASSIGN_OR_RETURN(const std::vector<ParamPlan> parts, assign_params(plan, params));
+  t.update = {};  // old states go before new ones come
+  t.step = 0;
+  t.update.plan = plan;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto& [name, shape] = params[i];
+    const std::string scalars = scalars_name(parts[i]);
+    t.update.params.push_back({.name = name,
+                               .shape = shape,
+                               .num_uses = t.num_uses(name),
+                               .kind = parts[i].kind,
+                               .scalars = scalars,
+                               .muon = plan.settings.muon});
+    Update::Scalars& buffer = t.update.scalars[scalars];
+    buffer.part = parts[i];
+    if (buffer.buffer == nullptr) buffer.buffer = executor.allocate(DType::kF32, {8});
+    for (const OptimizerState& state : optimizer_states(parts[i].kind, shape)) {
+      t.update.states[state.prefix + "/" + name] = executor.allocate(DType::kF32, state.shape.dims);
+    }
+  }
+  return {};
+}
+
+Status prepare_update(Executor& executor, Trainable& t) {
+  if (t.update.params.empty()) MS_RETURN_IF_ERROR(plan_update(executor, t, {}));
+  if (t.update.update_program != nullptr) return {};
+  MS_ASSIGN_OR_RETURN(t.update.norm_program, compile(executor, t, trace_sum_of_squares));
+  MS_ASSIGN_OR_RETURN(t.update.update_program, compile(executor, t, trace_updates));
+  return {};
+}
+
+void run_update(Trainable& t, const AdamwOptions& options, float grad_scale) {
+  OptimizerSettings settings = t.update.plan.settings;
+  settings.adamw = {options.beta1, options.beta2, options.eps};
+  for (const auto& [name, scalars] : t.update.scalars) {
+    const ParamGroup& group = group_of(t.update.plan, scalars.part);
+    const StepScalars values =
+        step_scalars(scalars.part.kind, settings,
+                     {.lr = static_cast<float>(static_cast<double>(options.lr) * group.lr_scale),
+                      .weight_decay = group.weight_decay.value_or(options.weight_decay),
+                      .step = t.step,
+                      .grad_scale = grad_scale});
+    std::memcpy(scalars.buffer->data(), values.data(), sizeof(values));
+  }
+  t.update.update_program->run({});
+}
+
+}  // namespace mainspring

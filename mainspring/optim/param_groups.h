@@ -1,0 +1,51 @@
+// Parameter groups: which optimizer moves which parameter, at which rate and weight decay.
+//
+// The one idea: groups are tried in order and name their parameters by patterns; what no group
+// takes is `rest`'s. A pattern that takes nothing is a mistake and is refused with the nearest
+// name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mainspring/optim/optimizer.h"
+
+namespace mainspring {
+
+struct ParamGroup {
+  /// Names; '*' stands for any text. Empty only in OptimizerPlan::rest.
+  std::vector<std::string> params;
+  std::optional<OptimizerKind> optimizer;  // unset: as rest does; rest's: AdamW
+  double lr_scale = 1.0;
+  std::optional<float> weight_decay;  // unset: the step's
+};
+
+/// Muon as `rest` moves the hidden matrices, and AdamW the embedding, the head and the vectors. A
+/// group that says Muon takes matrices only.
+struct OptimizerPlan {
+  ParamGroup rest;
+  std::vector<ParamGroup> groups;
+  OptimizerSettings settings;
+};
+
+/// One parameter's part in a plan.
+struct ParamPlan {
+  size_t group = 0;  // index into groups; groups.size(): rest
+  OptimizerKind kind = OptimizerKind::kAdamw;
+};
+
+/// The part of each parameter, in the order given. Errors: invalid argument for a pattern that
+/// takes no parameter, a vector in a Muon group, or a setting out of range.
+Result<std::vector<ParamPlan>> assign_params(
+    const OptimizerPlan& plan, const std::vector<std::pair<std::string, Shape>>& params);
+
+/// The group of a ParamPlan.
+const ParamGroup& group_of(const OptimizerPlan& plan, const ParamPlan& part);
+
+/// True if `pattern`, in which '*' stands for any text, is all of `name`.
+bool matches_pattern(std::string_view pattern, std::string_view name);
+
+}  // namespace mainspring

@@ -1,0 +1,86 @@
+#include "mainspring/optim/param_groups.h"
+
+#include <gtest/gtest.h>
+
+namespace mainspring {
+namespace {
+
+const std::vector<std::pair<std::string, Shape>>& params() {
+  static const std::vector<std::pair<std::string, Shape>> all{
+      {"lm_head.weight", {{9, 4}}},
+      {"model.embed_tokens.weight", {{9, 4}}},
+      {"model.layers.0.mlp.up_proj.weight", {{8, 4}}},
+      {"model.norm.weight", {{4}}},
+  };
+  return all;
+}
+
+std::vector<OptimizerKind> kinds(const OptimizerPlan& plan) {
+  std::vector<OptimizerKind> result;
+  const auto parts = assign_params(plan, params()).value();
+  for (const ParamPlan& part : parts) result.push_back(part.kind);
+  return result;
+}
+
+TEST(ParamGroups, AStarStandsForAnyText) {
+  EXPECT_TRUE(matches_pattern("*", ""));
+  EXPECT_TRUE(matches_pattern("*norm*", "model.norm.weight"));
+  EXPECT_TRUE(matches_pattern("a*b*c", "aXbYbc"));
+  EXPECT_TRUE(matches_pattern("model.norm.weight", "model.norm.weight"));
+  EXPECT_FALSE(matches_pattern("model.norm", "model.norm.weight"));
+  EXPECT_FALSE(matches_pattern("", "a"));
+  EXPECT_FALSE(matches_pattern("*b", "abc"));
+}
+
+TEST(ParamGroups, MuonLeavesTablesAndVectorsToAdamw) {
+  using enum OptimizerKind;
+  EXPECT_EQ(kinds({.rest = {.optimizer = kMuon}}),
+            (std::vector<OptimizerKind>{kAdamw, kAdamw, kMuon, kAdamw}));
+}
+
+TEST(ParamGroups, TheFirstGroupThatNamesAParameterTakesIt) {
+  using enum OptimizerKind;
+  const OptimizerPlan plan{.rest = {.optimizer = kLion},
+                           .groups = {{.params = {"*norm*", "lm_head*"}, .optimizer = kAdamw},
+                                      {.params = {"*.weight"}, .optimizer = kAdafactor}}};
+  EXPECT_EQ(kinds(plan), (std::vector<OptimizerKind>{kAdamw, kAdafactor, kAdafactor, kAdamw}));
+}
+
+TEST(ParamGroups, AGroupWithoutAnOptimizerDoesAsTheRest) {
+  using enum OptimizerKind;
+  const OptimizerPlan plan{.rest = {.optimizer = kMuon},
+                           .groups = {{.params = {"*"}, .lr_scale = 0.5}}};
+  EXPECT_EQ(kinds(plan), (std::vector<OptimizerKind>{kAdamw, kAdamw, kMuon, kAdamw}));
+}
+
+TEST(ParamGroups, APatternThatTakesNothingNamesTheNearest) {
+  const OptimizerPlan plan{.groups = {{.params = {"model.nrm.weight"}}}};
+  EXPECT_EQ(assign_params(plan, params()).status().message(),
+            "no parameter is named \"model.nrm.weight\", nearest is \"model.norm.weight\"");
+}
+
+TEST(ParamGroups, MuonRefusesAVectorThatIsNamedForIt) {
+  const OptimizerPlan plan{.groups = {{.params = {"*norm*"}, .optimizer = OptimizerKind::kMuon}}};
+  EXPECT_NE(assign_params(plan, params()).status().message().find("model.norm.weight is (4)"),
+            std::string::npos);
+}
+
+TEST(ParamGroups, SettingsOutOfRangeAreRefused) {
+  OptimizerPlan plan;
+  plan.settings.muon.momentum = 1.0f;
+  EXPECT_FALSE(assign_params(plan, params()).ok());
+  plan = {};
+  plan.rest.lr_scale = -1.0;
+  EXPECT_FALSE(assign_params(plan, params()).ok());
+}
+
+TEST(ParamGroups, AnUnknownOptimizerNamesTheNearest) {
+  EXPECT_EQ(parse_optimizer("moun").status().message(),
+            "no optimizer named \"moun\", nearest is \"muon\"");
+  for (const std::string& name : optimizer_names()) {
+    EXPECT_EQ(optimizer_name(parse_optimizer(name).value()), name);
+  }
+}
+
+}  // namespace
+}  // namespace mainspring
