@@ -9,6 +9,9 @@
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/toml.h"
+#include "mainspring/optim/optimizer.h"
+#include "mainspring/train/recipe_checks.h"
+#include "mainspring/train/recipe_groups.h"
 #include "mainspring/train/recipe_text.h"
 
 namespace mainspring {
@@ -227,11 +230,33 @@ Schema::Schema(Recipe& r) {
   integer("train.sample_tokens", r.train.sample_tokens, 1, "longest answer");
   texts("train.disabled_passes", r.train.disabled_passes,
         "graph passes switched off; changes no bit");
+  choice("optim.optimizer", r.optim.optimizer, optimizer_names(),
+         "what moves the weights; muon: hidden matrices, with adamw for the rest");
+  const auto groups = [&r](const ConfigValue& value) { return read_groups(value, r.optim.groups); };
+  keys_.push_back({"optim.groups", "list of tables",
+                   "parameters moved differently: {params, optimizer, lr_scale, weight_decay}; "
+                   "names may hold *, the first group that names a parameter takes it",
+                   groups, [&r] { return groups_json(r.optim.groups); }});
   number("optim.lr", r.optim.lr, 0, kAny, "peak learning rate");
   number("optim.beta1", r.optim.beta1, 0, 0.9999999, "AdamW");
   number("optim.beta2", r.optim.beta2, 0, 0.9999999, "AdamW");
   number("optim.eps", r.optim.eps, 0, kAny, "AdamW");
-  number("optim.weight_decay", r.optim.weight_decay, 0, kAny, "AdamW, decoupled");
+  number("optim.weight_decay", r.optim.weight_decay, 0, kAny, "decoupled, every optimizer");
+  number("optim.momentum", r.optim.momentum, 0, 0.9999999, "Muon");
+  boolean("optim.nesterov", r.optim.nesterov, "Muon");
+  choice(
+      "optim.muon_scale", r.optim.muon_scale, {"match_adamw", "original", "spectral"},
+      "Muon's rate by a matrix's (rows, columns): times 0.2 sqrt(max(rows, columns)), as AdamW's "
+      "rates want; sqrt(max(1, rows / columns)); sqrt(rows / columns)");
+  choice("optim.muon_products", r.optim.muon_products, {"bf16", "f32"},
+         "dtype of Muon's Newton-Schulz products");
+  number("optim.lion_beta1", r.optim.lion_beta1, 0, 0.9999999, "Lion");
+  number("optim.lion_beta2", r.optim.lion_beta2, 0, 0.9999999, "Lion");
+  number("optim.adafactor_decay", r.optim.adafactor_decay, -10, 0,
+         "Adafactor: exponent of the second moment's rate");
+  number("optim.adafactor_eps", r.optim.adafactor_eps, 0, kAny, "Adafactor: least parameter scale");
+  number("optim.adafactor_clip", r.optim.adafactor_clip, 1, kAny,
+         "Adafactor: largest root mean square of an update's direction");
   choice("optim.schedule", r.optim.schedule, {"constant", "linear", "cosine", "wsd"},
          "of the learning rate");
   integer("optim.warmup_steps", r.optim.warmup_steps, 0, "linear rise from zero");
@@ -295,74 +320,6 @@ Status apply_set(const Schema& schema, const std::string& set, Origins& origins)
                origins);
 }
 
-Status check_model(const Recipe& r) {
-  if (r.model.path.empty())
-    return invalid_argument("model.path is missing: a Hugging Face folder or a .gguf file");
-  if (!r.model.quantise.empty() && r.tune.mode == "full") {
-    return invalid_argument("model.quantise = \"" + r.model.quantise +
-                            "\" needs a frozen base: set tune.mode = \"lora\"");
-  }
-  return {};
-}
-
-Status check_schedule(const Recipe& r) {
-  if (r.optim.schedule == "wsd" && r.optim.decay_steps == 0) {
-    return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
-  }
-  if (r.optim.schedule != "wsd" && r.optim.decay_steps > 0) {
-    return invalid_argument("optim.decay_steps belongs to optim.schedule = \"wsd\": with \"" +
-                            r.optim.schedule + "\" it must be 0, got " +
-                            std::to_string(r.optim.decay_steps));
-  }
-  if (r.optim.schedule == "constant" && r.optim.final_ratio > 0) {
-    return invalid_argument(
-        "optim.final_ratio belongs to a schedule that falls: with optim.schedule = \"constant\" it "
-        "must be 0");
-  }
-  if (r.optim.warmup_steps > r.train.steps ||
-      r.optim.decay_steps > r.train.steps - r.optim.warmup_steps) {
-    return invalid_argument(
-        "optim.warmup_steps + optim.decay_steps: expected at most train.steps (" +
-        std::to_string(r.train.steps) + ")");
-  }
-  return {};
-}
-
-Status check_tune(const Recipe& r) {
-  const StringList& targets = r.tune.targets;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (std::find(targets.begin(), targets.begin() + static_cast<int64_t>(i), targets[i]) !=
-        targets.begin() + static_cast<int64_t>(i)) {
-      return invalid_argument("tune.targets: \"" + targets[i] + "\" stands there twice");
-    }
-  }
-  if (r.tune.mode == "lora") return {};
-  if (r.tune.dropout > 0) {
-    return invalid_argument("tune.dropout belongs to LoRA: with tune.mode = \"full\" it must be 0");
-  }
-  if (!targets.empty()) {
-    return invalid_argument(
-        "tune.targets belongs to LoRA: with tune.mode = \"full\" it must be empty");
-  }
-  return {};
-}
-
-Status check_combinations(const Recipe& r) {
-  MS_RETURN_IF_ERROR(check_model(r));
-  if (r.data.files.empty())
-    return invalid_argument("data.files is missing: at least one JSONL file");
-  if (!r.data.weights.empty() && r.data.weights.size() != r.data.files.size()) {
-    return invalid_argument("data.weights: expected one per file (" +
-                            std::to_string(r.data.files.size()) + "), got " +
-                            std::to_string(r.data.weights.size()));
-  }
-  if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
-    return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
-  }
-  MS_RETURN_IF_ERROR(check_tune(r));
-  return check_schedule(r);
-}
-
 }  // namespace
 
 std::vector<RecipeKey> recipe_keys() {
@@ -382,7 +339,7 @@ Result<Recipe> load_recipe(const std::string& path, const std::vector<std::strin
   MS_ASSIGN_OR_RETURN(const ConfigTable table, parse_toml(file->text(), path));
   MS_RETURN_IF_ERROR(apply_table(schema, table, "", origins));
   for (const std::string& set : sets) MS_RETURN_IF_ERROR(apply_set(schema, set, origins));
-  MS_RETURN_IF_ERROR(check_combinations(recipe).with_context(path));
+  MS_RETURN_IF_ERROR(check_recipe(recipe).with_context(path));
   if (recipe.title.empty()) recipe.title = std::filesystem::path(path).stem().string();
   for (const Key& key : schema.keys()) {
     const auto origin = origins.find(key.key);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,12 +60,31 @@ struct TrainRecipe {
   std::vector<std::string> disabled_passes;
 };
 
+/// One [[optim.groups]] table: parameters that are moved differently.
+struct GroupRecipe {
+  std::vector<std::string> params;  // names; '*' stands for any text
+  std::string optimizer;            // "": as optim.optimizer says
+  double lr_scale = 1.0;
+  std::optional<double> weight_decay;  // unset: optim.weight_decay
+};
+
 struct OptimRecipe {
+  std::string optimizer = "adamw";  // adamw | muon | lion | adafactor
+  std::vector<GroupRecipe> groups;
   double lr = 2e-4;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.0;
+  double momentum = 0.95;  // Muon
+  bool nesterov = true;
+  std::string muon_scale = "match_adamw";  // match_adamw | original | spectral
+  std::string muon_products = "bf16";      // bf16 | f32
+  double lion_beta1 = 0.9;
+  double lion_beta2 = 0.99;
+  double adafactor_decay = -0.8;
+  double adafactor_eps = 1e-3;
+  double adafactor_clip = 1.0;
   std::string schedule = "cosine";  // constant | linear | cosine | wsd
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;

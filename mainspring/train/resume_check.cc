@@ -28,6 +28,8 @@ constexpr std::string_view kFree[] = {
 };
 
 bool may_change(const std::string& key) {
+  // Which states there are: a checkpoint has them.
+  if (key == "optim.optimizer" || key == "optim.groups") return false;
   return key.starts_with("optim.") || key.starts_with("checkpoint.") ||
          std::find(std::begin(kFree), std::end(kFree), key) != std::end(kFree);
 }

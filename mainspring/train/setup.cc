@@ -133,6 +133,30 @@ Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe,
   return std::make_shared<const RowEncoder>(text.tokenizer, text.chat_template, options);
 }
 
+OptimizerPlan optimizer_plan(const Recipe& recipe) {
+  const OptimRecipe& o = recipe.optim;
+  const auto kind_of = [](const std::string& name) { return parse_optimizer(name).value(); };
+  OptimizerPlan plan;
+  plan.rest.optimizer = kind_of(o.optimizer);
+  for (const GroupRecipe& group : o.groups) {
+    ParamGroup& made = plan.groups.emplace_back();
+    made.params = group.params;
+    if (!group.optimizer.empty()) made.optimizer = kind_of(group.optimizer);
+    made.lr_scale = group.lr_scale;
+    if (group.weight_decay.has_value()) made.weight_decay = static_cast<float>(*group.weight_decay);
+  }
+  MuonSettings& muon = plan.settings.muon;
+  muon.momentum = static_cast<float>(o.momentum);
+  muon.nesterov = o.nesterov;
+  if (o.muon_scale == "original") muon.scale = MuonScale::kOriginal;
+  if (o.muon_scale == "spectral") muon.scale = MuonScale::kSpectral;
+  muon.products = o.muon_products == "f32" ? DType::kF32 : DType::kBF16;
+  plan.settings.lion = {static_cast<float>(o.lion_beta1), static_cast<float>(o.lion_beta2)};
+  plan.settings.adafactor = {o.adafactor_decay, static_cast<float>(o.adafactor_eps),
+                             static_cast<float>(o.adafactor_clip)};
+  return plan;
+}
+
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   TrainSetup setup;
   MS_RETURN_IF_ERROR(check_passes(recipe));
@@ -156,6 +180,8 @@ Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   MS_ASSIGN_OR_RETURN(options.passes.recompute, parse_recompute(recipe.train.recompute));
   MS_ASSIGN_OR_RETURN(setup.engine, Engine::create(setup.model, executor, options));
   MS_ASSIGN_OR_RETURN(setup.id, add_trainable(recipe, *setup.engine));
+  MS_RETURN_IF_ERROR(
+      setup.engine->set_optimizer(setup.id, optimizer_plan(recipe)).with_context("optim.groups"));
   MS_ASSIGN_OR_RETURN(setup.schedule.kind, parse_schedule(recipe.optim.schedule));
   setup.schedule.warmup_steps = recipe.optim.warmup_steps;
   setup.schedule.total_steps = recipe.train.steps;

@@ -30,6 +30,9 @@ DataOptions data_options(const Recipe& recipe);
 
 Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe, const ModelText& text);
 
+/// The optimizers and groups as the recipe states them.
+OptimizerPlan optimizer_plan(const Recipe& recipe);
+
 /// Errors: those of every part, each with the recipe's key where one is to blame.
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor);
 

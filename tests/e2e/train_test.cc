@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "mainspring/ckpt/checkpoint.h"
 #include "mainspring/io/test_dir.h"
+#include "mainspring/models/loaded_model.h"
 #include "mainspring/train/trainer.h"
 #include "tests/support/golden_files.h"
 
@@ -121,6 +123,66 @@ TEST_F(TrainRun, TwentyStepsEqualTenStoppedAndTenResumed) {
     EXPECT_EQ(second.num_evals, 2);
     EXPECT_EQ(digest(mode + "-whole"), digest(mode + "-cut"));
   }
+}
+
+TEST_F(TrainRun, EveryOptimizerLearnsAndResumesWithTheSameBits) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"muon", "muon_momentum/model.layers.0.mlp.up_proj.weight"},
+      {"lion", "lion_m/model.norm.weight"},
+      {"adafactor", "adafactor_column/model.layers.0.mlp.up_proj.weight"}};
+  for (const auto& [optimizer, state] : cases) {
+    const std::string name = optimizer;
+    const std::vector<std::string> sets{"tune.mode=full", "optim.lr=0.001",
+                                        "optim.optimizer=" + name};
+    const TrainResult whole = run(name + "-whole", sets).value();
+    EXPECT_LT(whole.last_eval_loss, whole.first_eval_loss - 0.2) << name;
+    ASSERT_TRUE(run(name + "-cut", sets, false, 7).ok());
+    ASSERT_TRUE(run(name + "-cut", sets, true).ok());
+    EXPECT_EQ(digest(name + "-whole"), digest(name + "-cut")) << name;
+    const auto checkpoint = load_newest_checkpoint(dir_ + "/" + name + "-cut/checkpoints").value();
+    bool found = false;
+    for (const CheckpointFile& file : checkpoint.checkpoint->files) {
+      found = found || file.tensors.count(state) > 0;
+    }
+    EXPECT_TRUE(found) << state;
+  }
+}
+
+TEST_F(TrainRun, GroupsMoveTheirParametersTheirOwnWay) {
+  const std::string norms = "optim.groups=[{params=\"*norm*\", lr_scale=0.0, weight_decay=0.0}]";
+  const std::vector<std::string> sets{"tune.mode=full", "train.steps=3", "optim.lr=0.01", norms};
+  ASSERT_TRUE(run("a", sets).ok());
+  const auto model = load_model(test::source_path("tests/golden/tiny/llama_gqa")).value();
+  const auto checkpoint = load_newest_checkpoint(dir_ + "/a/checkpoints").value();
+  for (const CheckpointFile& file : checkpoint.checkpoint->files) {
+    if (file.role != "model") continue;
+    for (const auto& [name, tensor] : file.tensors) {
+      const StoredTensor& before = model->weights.at(name);
+      const bool same = std::memcmp(tensor.data, before.data, tensor.size_bytes) == 0;
+      EXPECT_EQ(same, name.find("norm") != std::string::npos) << name;
+    }
+  }
+}
+
+TEST_F(TrainRun, GroupsAreRefusedByNameBeforeAnyWork) {
+  EXPECT_EQ(refusal({"tune.mode=full", "optim.groups=[{params=\"model.nrm.weight\"}]"}),
+            "optim.groups: no parameter is named \"model.nrm.weight\", nearest is "
+            "\"model.norm.weight\"");
+  EXPECT_NE(refusal({"optim.groups=[{params=\"*\", lr_scal=2}]"}).find("\"lr_scale\""),
+            std::string::npos);
+  EXPECT_NE(refusal({"optim.groups=[{params=\"*\", optimizer=\"moun\"}]"}).find("\"muon\""),
+            std::string::npos);
+  EXPECT_NE(refusal({"optim.groups=[{optimizer=\"muon\"}]"}).find("params is missing"),
+            std::string::npos);
+}
+
+TEST_F(TrainRun, AnotherOptimizerIsRefusedOnResume) {
+  ASSERT_TRUE(run("a", {}, false, 2).ok());
+  const Status status = run("a", {"optim.optimizer=lion"}, true).status();
+  EXPECT_NE(status.message().find("the run was made with optim.optimizer \"adamw\", the recipe "
+                                  "says \"lion\""),
+            std::string::npos)
+      << status.to_string();
 }
 
 TEST_F(TrainRun, MicroBatchesAndRecomputationChangeNoBit) {

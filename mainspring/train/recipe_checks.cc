@@ -1,0 +1,80 @@
+#include "mainspring/train/recipe_checks.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace mainspring {
+namespace {
+
+Status check_model(const Recipe& r) {
+  if (r.model.path.empty())
+    return invalid_argument("model.path is missing: a Hugging Face folder or a .gguf file");
+  if (!r.model.quantise.empty() && r.tune.mode == "full") {
+    return invalid_argument("model.quantise = \"" + r.model.quantise +
+                            "\" needs a frozen base: set tune.mode = \"lora\"");
+  }
+  return {};
+}
+
+Status check_schedule(const Recipe& r) {
+  if (r.optim.schedule == "wsd" && r.optim.decay_steps == 0) {
+    return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
+  }
+  if (r.optim.schedule != "wsd" && r.optim.decay_steps > 0) {
+    return invalid_argument("optim.decay_steps belongs to optim.schedule = \"wsd\": with \"" +
+                            r.optim.schedule + "\" it must be 0, got " +
+                            std::to_string(r.optim.decay_steps));
+  }
+  if (r.optim.schedule == "constant" && r.optim.final_ratio > 0) {
+    return invalid_argument(
+        "optim.final_ratio belongs to a schedule that falls: with optim.schedule = \"constant\" it "
+        "must be 0");
+  }
+  if (r.optim.warmup_steps > r.train.steps ||
+      r.optim.decay_steps > r.train.steps - r.optim.warmup_steps) {
+    return invalid_argument(
+        "optim.warmup_steps + optim.decay_steps: expected at most train.steps (" +
+        std::to_string(r.train.steps) + ")");
+  }
+  return {};
+}
+
+Status check_tune(const Recipe& r) {
+  const std::vector<std::string>& targets = r.tune.targets;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (std::find(targets.begin(), targets.begin() + static_cast<int64_t>(i), targets[i]) !=
+        targets.begin() + static_cast<int64_t>(i)) {
+      return invalid_argument("tune.targets: \"" + targets[i] + "\" stands there twice");
+    }
+  }
+  if (r.tune.mode == "lora") return {};
+  if (r.tune.dropout > 0) {
+    return invalid_argument("tune.dropout belongs to LoRA: with tune.mode = \"full\" it must be 0");
+  }
+  if (!targets.empty()) {
+    return invalid_argument(
+        "tune.targets belongs to LoRA: with tune.mode = \"full\" it must be empty");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_recipe(const Recipe& r) {
+  MS_RETURN_IF_ERROR(check_model(r));
+  if (r.data.files.empty())
+    return invalid_argument("data.files is missing: at least one JSONL file");
+  if (!r.data.weights.empty() && r.data.weights.size() != r.data.files.size()) {
+    return invalid_argument("data.weights: expected one per file (" +
+                            std::to_string(r.data.files.size()) + "), got " +
+                            std::to_string(r.data.weights.size()));
+  }
+  if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
+    return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
+  }
+  MS_RETURN_IF_ERROR(check_tune(r));
+  return check_schedule(r);
+}
+
+}  // namespace mainspring
