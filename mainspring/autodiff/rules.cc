@@ -168,11 +168,16 @@ void gather_rule(RuleContext& c) {
 }
 
 void head_rule(RuleContext& c) {
-  const auto d_logprob = c.output_grad(0);
-  if (!d_logprob) return;
+  auto d_logprob = c.output_grad(0);
+  const auto d_lse = c.output_grad(1);
+  if (!d_logprob && !d_lse) return;
+  if (!d_logprob) d_logprob = fill_picked(c.tracer(), 0.0f);
   std::vector<Tensor> inputs{c.input(0), c.input(1), c.input(2), c.output(1), *d_logprob};
+  if (d_lse) inputs.push_back(*d_lse);
   if (auto acc = c.accumulator(1)) inputs.push_back(*acc);
-  const Tensor dx = c.tracer().node(OpKind::kHeadLogprobGrad, std::move(inputs), c.node().attrs)[0];
+  HeadAttrs attrs = std::get<HeadAttrs>(c.node().attrs);
+  attrs.has_d_lse = d_lse.has_value();
+  const Tensor dx = c.tracer().node(OpKind::kHeadLogprobGrad, std::move(inputs), attrs)[0];
   if (c.wants_grad(0)) c.add_grad(0, dx);
 }
 

@@ -66,7 +66,7 @@ void print_row_json(const DescribedRow& row) {
 
 Status inspect_data(const InspectFlags& flags) {
   MS_ASSIGN_OR_RETURN(const Recipe recipe, load_recipe(flags.target, flags.sets));
-  MS_ASSIGN_OR_RETURN(const auto model, load_model(recipe.model.path));
+  MS_ASSIGN_OR_RETURN(const auto model, load_recipe_model(recipe));
   MS_ASSIGN_OR_RETURN(const ModelText text, make_model_text(*model));
   MS_ASSIGN_OR_RETURN(const auto encoder, make_encoder(recipe, text));
   MS_ASSIGN_OR_RETURN(const auto loader, DataLoader::open(data_options(recipe), encoder));

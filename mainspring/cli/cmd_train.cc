@@ -8,6 +8,7 @@
 #include "mainspring/exec/cpu/cpu_executor.h"
 #include "mainspring/run/progress.h"
 #include "mainspring/run/run_folder.h"
+#include "mainspring/train/count.h"
 #include "mainspring/train/trainer.h"
 
 namespace mainspring::cli {
@@ -41,6 +42,11 @@ Status train(const TrainFlags& flags, int& signal) {
   if (flags.recipe.empty())
     return invalid_argument("a recipe is missing: mainspring train recipes/sft_lora.toml");
   MS_ASSIGN_OR_RETURN(const Recipe recipe, load_recipe(flags.recipe, flags.sets));
+  if (flags.count) {
+    MS_ASSIGN_OR_RETURN(const RecipeCount count, count_recipe(recipe));
+    std::printf("%s", count_text(count).c_str());
+    return {};
+  }
   std::vector<std::string> notes;
   MS_ASSIGN_OR_RETURN(
       auto executor,
@@ -86,6 +92,8 @@ void add_train(CommandRegistry& registry) {
          "scalar, avx2, avx512 or avx512bf16 (default: the fastest that works)");
   f.toggle("dry-run", &flags->dry_run, "check everything and print the plan, train nothing");
   f.toggle("resume", &flags->resume, "go on from the run's newest checkpoint");
+  f.toggle("count", &flags->count,
+           "print parameters, FLOPs per token, memory and compute-optimal tokens, train nothing");
   f.toggle("keys", &flags->keys, "list every recipe key with its default and meaning");
 }
 

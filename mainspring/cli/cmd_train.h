@@ -17,6 +17,7 @@ struct TrainFlags {
   bool dry_run = false;
   bool resume = false;
   bool keys = false;
+  bool count = false;
 };
 
 /// Exit code 0 when the run ended; 128 + the signal's number (130, 143) when one stopped it, after

@@ -47,8 +47,8 @@ Tensor trace_loss(Tracer& tracer, const nn::Params& params, const ModelConfig& c
   const Tensor hidden = decoder_hidden(params, config, rope_positions);
   const ValueType per_pick{DType::kF32, {{kPicked}}};
   const Tensor targets = tracer.input(kTargetsInput, {DType::kI32, {{kPicked}}});
-  const Tensor logprob = decoder_logprob(params, config, hidden, targets);
-  LossInputs inputs{logprob, {}};
+  const auto [logprob, lse] = decoder_head_outputs(params, config, hidden, targets);
+  LossInputs inputs{logprob, lse, {}};
   for (std::string_view name : loss.inputs) {
     inputs.inputs.push_back(tracer.input("loss." + std::string(name), per_pick));
   }

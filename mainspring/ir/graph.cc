@@ -57,6 +57,7 @@ struct AttrsPrinter {
   }
   void operator()(const HeadAttrs& a) const {
     if (a.softcap > 0.0f) out << " {softcap=" << a.softcap << "}";
+    if (a.has_d_lse) out << " {d_lse}";
   }
   void operator()(const ScalarAttrs& a) const { out << " {" << a.value << "}"; }
   void operator()(const MuonAttrs& a) const {

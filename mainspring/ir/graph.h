@@ -145,8 +145,11 @@ struct AttentionAttrs {
 };
 
 /// kHeadLogprob, kHeadLogprobGrad: logits become softcap * tanh(logit / softcap); 0: they stay.
+/// kHeadLogprobGrad: inputs x, head, targets, lse, d_logprob, d_lse if has_d_lse, acc if the head
+/// learns.
 struct HeadAttrs {
   float softcap = 0.0f;
+  bool has_d_lse = false;
   friend bool operator==(const HeadAttrs&, const HeadAttrs&) = default;
 };
 

@@ -205,19 +205,27 @@ Result<Types> infer_head(DType compute, const Attrs&, const Types& in) {
   return Types{per_token, per_token};
 }
 
-// Inputs x, w, targets, lse, d_logprob [, acc]; outputs dx [, acc].
-Result<Types> infer_head_grad(DType compute, const Attrs&, const Types& in) {
-  MS_RETURN_IF_ERROR(
-      expect(in.size() == 5 || in.size() == 6, "5 or 6 inputs", std::to_string(in.size())));
+// Where the head's accumulator stands among its gradient's inputs, if it is there.
+size_t head_accumulator(const Attrs& attrs) {
+  const auto* a = std::get_if<HeadAttrs>(&attrs);
+  return a != nullptr && a->has_d_lse ? 6 : 5;
+}
+
+// Inputs x, w, targets, lse, d_logprob [, d_lse] [, acc]; outputs dx [, acc].
+Result<Types> infer_head_grad(DType compute, const Attrs& attrs, const Types& in) {
+  const size_t acc = head_accumulator(attrs);
+  MS_RETURN_IF_ERROR(expect(in.size() == acc || in.size() == acc + 1,
+                            std::to_string(acc) + " inputs or one more",
+                            std::to_string(in.size())));
   MS_RETURN_IF_ERROR(expect_head(compute, in));
-  for (size_t i = 3; i < 5; ++i) {
-    MS_RETURN_IF_ERROR(
-        expect(is_f32(in[i], {in[0].shape.dims[0]}), "lse, d_logprob f32(picked)", got(in, i)));
+  for (size_t i = 3; i < acc; ++i) {
+    MS_RETURN_IF_ERROR(expect(is_f32(in[i], {in[0].shape.dims[0]}),
+                              "lse, d_logprob, d_lse f32(picked)", got(in, i)));
   }
   Types out{in[0]};
-  if (in.size() == 6) {
-    MS_RETURN_IF_ERROR(expect_accumulator(in, 5, in[1].shape.dims));
-    out.push_back(in[5]);
+  if (in.size() > acc) {
+    MS_RETURN_IF_ERROR(expect_accumulator(in, acc, in[1].shape.dims));
+    out.push_back(in[acc]);
   }
   return out;
 }
@@ -473,7 +481,7 @@ double flops_head(const Attrs&, const Types& in, const Types&, RowCounts counts)
 }
 
 double flops_head_grad(const Attrs& attrs, const Types& in, const Types& out, RowCounts counts) {
-  return (in.size() == 6 ? 3 : 2) * flops_head(attrs, in, out, counts);
+  return (in.size() > head_accumulator(attrs) ? 3 : 2) * flops_head(attrs, in, out, counts);
 }
 
 // Per step the Gram matrix, its square and the product with the matrix, of the smaller side n.
@@ -740,8 +748,18 @@ const OpInfo& op_info(OpKind kind) { return kTable[static_cast<size_t>(kind)]; }
 
 std::span<const OpInfo> op_table() { return kTable; }
 
+namespace {
+
+int32_t first_aliased_input(const Node& node) {
+  if (node.op == OpKind::kHeadLogprobGrad)
+    return static_cast<int32_t>(head_accumulator(node.attrs));
+  return op_info(node.op).aliased_input;
+}
+
+}  // namespace
+
 int32_t aliased_input(const Node& node, size_t output) {
-  const int32_t first = op_info(node.op).aliased_input;
+  const int32_t first = first_aliased_input(node);
   if (first < 0 || static_cast<size_t>(first) >= node.inputs.size()) return -1;
   if (first == 0) return static_cast<int32_t>(output);  // an optimizer: every output is a state
   return output + 1 == node.outputs.size() ? first : -1;
@@ -749,7 +767,7 @@ int32_t aliased_input(const Node& node, size_t output) {
 
 bool has_effect(const Node& node) {
   const OpInfo& info = op_info(node.op);
-  return info.writes_state && static_cast<size_t>(info.aliased_input) < node.inputs.size();
+  return info.writes_state && static_cast<size_t>(first_aliased_input(node)) < node.inputs.size();
 }
 
 namespace {

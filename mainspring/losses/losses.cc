@@ -7,8 +7,11 @@ namespace {
 
 constexpr std::string_view kWeightsOnly[] = {"weights"};
 
+constexpr std::string_view kWeightsAndZ[] = {"weights", "z_weights"};
+
 constexpr LossInfo kTable[] = {
     {"cross_entropy", kWeightsOnly, cross_entropy},
+    {"cross_entropy_z", kWeightsAndZ, cross_entropy_z},
 };
 
 }  // namespace

@@ -15,9 +15,11 @@
 
 namespace mainspring {
 
-/// What a loss sees: log-probabilities f32(picked) and its per-token inputs, f32(picked) each.
+/// What a loss sees: log-probabilities f32(picked), the logs of their normalisers, and its
+/// per-token inputs, f32(picked) each.
 struct LossInputs {
   Tensor logprob;
+  Tensor lse;                  // f32(picked): log sum exp of the logits
   std::vector<Tensor> inputs;  // in the order of LossInfo::inputs
 };
 
@@ -35,5 +37,9 @@ Result<const LossInfo*> find_loss(std::string_view name);
 
 /// Per token: -weights_t * logprob_t.
 Tensor cross_entropy(const LossInputs& inputs);
+
+/// Per token: -weights_t * logprob_t + z_weights_t * lse_t^2. The second term keeps the softmax's
+/// normaliser near one. Source: Chowdhery et al. 2022 (PaLM), arXiv:2204.02311, section 5.
+Tensor cross_entropy_z(const LossInputs& inputs);
 
 }  // namespace mainspring

@@ -136,7 +136,12 @@ Tensor decoder_logits(const nn::Params& params, const ModelConfig& config, const
 
 Tensor decoder_logprob(const nn::Params& params, const ModelConfig& config, const Tensor& hidden,
                        const Tensor& targets) {
-  return head_logprob(hidden, decoder_head(params, config), targets, config.final_softcap);
+  return decoder_head_outputs(params, config, hidden, targets).logprob;
+}
+
+HeadOutputs decoder_head_outputs(const nn::Params& params, const ModelConfig& config,
+                                 const Tensor& hidden, const Tensor& targets) {
+  return head_outputs(hidden, decoder_head(params, config), targets, config.final_softcap);
 }
 
 Tensor decoder_head(const nn::Params& params, const ModelConfig& config) {

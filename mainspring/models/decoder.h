@@ -27,6 +27,9 @@ Tensor decoder_logits(const nn::Params& params, const ModelConfig& config, const
 /// result f32(picked).
 Tensor decoder_logprob(const nn::Params& params, const ModelConfig& config, const Tensor& hidden,
                        const Tensor& targets);
+/// The same with the logits' log-normalisers.
+HeadOutputs decoder_head_outputs(const nn::Params& params, const ModelConfig& config,
+                                 const Tensor& hidden, const Tensor& targets);
 
 /// Full names of the linears that LoRA may target, in forward order; `targets` are suffixes such as
 /// "q_proj" (empty: all). Errors: invalid argument with the nearest known suffix.

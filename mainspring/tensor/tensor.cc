@@ -126,7 +126,14 @@ Tensor soft_cap(const Tensor& x, float cap) {
 }
 
 Tensor head_logprob(const Tensor& x, const Tensor& head, const Tensor& targets, float softcap) {
-  return x.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, HeadAttrs{softcap})[0];
+  return head_outputs(x, head, targets, softcap).logprob;
+}
+
+HeadOutputs head_outputs(const Tensor& x, const Tensor& head, const Tensor& targets,
+                         float softcap) {
+  const auto out =
+      x.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, HeadAttrs{.softcap = softcap});
+  return {out[0], out[1]};
 }
 
 Tensor scale(const Tensor& x, float factor) {

@@ -158,6 +158,15 @@ Tensor soft_cap(const Tensor& x, float cap);
 Tensor head_logprob(const Tensor& x, const Tensor& head, const Tensor& targets,
                     float softcap = 0.0f);
 
+/// The same, with the log of each row's normaliser, log sum exp(logits).
+/// Shapes: results f32(picked).
+struct HeadOutputs {
+  Tensor logprob;
+  Tensor lse;
+};
+HeadOutputs head_outputs(const Tensor& x, const Tensor& head, const Tensor& targets,
+                         float softcap = 0.0f);
+
 /// factor * x, of f32 values or activations.
 Tensor scale(const Tensor& x, float factor);
 /// The sum of all elements, f32(1), in 16 lanes and a fixed tree.

@@ -46,6 +46,13 @@ Result<CheckpointContent> checkpoint_content(const Engine& engine, ModelId id, T
         peft_config_text(values, engine.model().config, engine.model().path);
   } else if (!engine.model().config_json.empty()) {
     content.texts["config.json"] = engine.model().config_json;
+    const TokenizerSource& tokenizer = engine.model().tokenizer;
+    if (!tokenizer.tokenizer_json.empty()) {
+      content.texts["tokenizer.json"] = tokenizer.tokenizer_json;
+    }
+    if (!tokenizer.tokenizer_config_json.empty()) {
+      content.texts["tokenizer_config.json"] = tokenizer.tokenizer_config_json;
+    }
   }
   return content;
 }

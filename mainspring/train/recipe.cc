@@ -189,6 +189,27 @@ Schema::Schema(Recipe& r) {
                    [&r] { return Json(r.seed); }});
   text("title", r.title, "of the report; the recipe file's name if empty");
   text("model.path", r.model.path, "Hugging Face folder or .gguf file");
+  choice("model.family", r.model.family, {"", "llama", "qwen3"},
+         "a new model of this family and the shape below, instead of model.path");
+  integer("model.layers", r.model.layers, 1, "decoder layers");
+  integer("model.hidden", r.model.hidden, 1, "width of the residual stream");
+  integer("model.heads", r.model.heads, 1, "query heads");
+  integer("model.kv_heads", r.model.kv_heads, 0, "key and value heads; 0: as many as heads");
+  integer("model.head_dim", r.model.head_dim, 0, "width of a head; 0: hidden / heads");
+  integer("model.intermediate", r.model.intermediate, 0,
+          "width of the MLP; 0: 8/3 hidden, up to a multiple of 32");
+  integer("model.vocab", r.model.vocab, 0, "rows of the embedding; 0: the tokenizer's tokens");
+  integer("model.context", r.model.context, 2, "longest sequence");
+  boolean("model.tie_embeddings", r.model.tie_embeddings, "the head is the embedding");
+  boolean("model.qk_norm", r.model.qk_norm, "norms on q and k; qwen3 always has them");
+  number("model.rope_theta", r.model.rope_theta, 1, kAny, "base of the rotary frequencies");
+  number("model.rms_eps", r.model.rms_eps, 1e-12, 1, "of the norms");
+  choice("model.init", r.model.init, {"scaled", "normal", "fan_in"},
+         "new weights: normal(0, init_std), with the ends of residual branches divided by "
+         "sqrt(2 layers); normal everywhere; linears by 1 / sqrt(in)");
+  number("model.init_std", r.model.init_std, 0, 10, "standard deviation of new weights");
+  text("model.tokenizer", r.model.tokenizer,
+       "of a new model: tokenizer.json, its folder or a .gguf file; empty: one token per byte");
   choice("model.dtype", r.model.dtype, {"bf16", "f32"},
          "compute dtype; masters and moments are f32");
   choice("model.quantise", r.model.quantise, {"", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "nf4"},
@@ -221,6 +242,8 @@ Schema::Schema(Recipe& r) {
          "activations computed again in the backward pass");
   number("train.max_grad_norm", r.train.max_grad_norm, 0, kAny,
          "global norm that gradients are clipped to; 0: off");
+  number("train.z_loss", r.train.z_loss, 0, 1,
+         "times the square of each token's log-normaliser, added to the loss; 0: off");
   integer("train.max_bad_steps", r.train.max_bad_steps, 1,
           "non-finite steps in a row before the run stops");
   integer("train.eval_every", r.train.eval_every, 0,

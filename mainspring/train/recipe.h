@@ -19,6 +19,22 @@ namespace mainspring {
 
 struct ModelRecipe {
   std::string path;            // HF folder or .gguf
+  std::string family;          // "" | llama | qwen3: a new model
+  int64_t layers = 12;
+  int64_t hidden = 768;
+  int64_t heads = 12;
+  int64_t kv_heads = 0;      // 0: heads
+  int64_t head_dim = 0;      // 0: hidden / heads
+  int64_t intermediate = 0;  // 0: 8/3 hidden, up to a multiple of 32
+  int64_t vocab = 0;         // 0: the tokenizer's
+  int64_t context = 1024;
+  bool tie_embeddings = false;
+  bool qk_norm = false;
+  double rope_theta = 10000.0;
+  double rms_eps = 1e-5;
+  std::string init = "scaled";  // scaled | normal | fan_in
+  double init_std = 0.02;
+  std::string tokenizer;       // tokenizer.json, folder or .gguf; "": bytes
   std::string dtype = "bf16";  // compute: bf16 | f32
   std::string
       quantise;  // "" | q4_0 | q4_1 | q5_0 | q5_1 | q8_0 | nf4: the frozen base is stored so
@@ -52,6 +68,7 @@ struct TrainRecipe {
   int64_t micro_batch_rows = 0;    // 0: from memory
   std::string recompute = "none";  // none | selective | full
   double max_grad_norm = 1.0;      // 0: no clipping
+  double z_loss = 0.0;             // times lse^2 per token
   int64_t max_bad_steps = 3;       // non-finite steps in a row before the run stops
   int64_t eval_every = 0;          // 0: at the end only
   int64_t eval_rows = 64;

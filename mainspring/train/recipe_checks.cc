@@ -7,9 +7,36 @@
 namespace mainspring {
 namespace {
 
+Status check_new_model(const Recipe& r) {
+  if (!r.model.path.empty()) {
+    return invalid_argument("model.path and model.family exclude each other: keep one");
+  }
+  if (r.tune.mode != "full") {
+    return invalid_argument("model.family makes new weights, which all learn: set tune.mode = \"full\"");
+  }
+  if (!r.model.quantise.empty()) {
+    return invalid_argument("model.quantise = \"" + r.model.quantise +
+                            "\" needs a frozen base: a new model has none");
+  }
+  if (r.model.qk_norm && r.model.family != "qwen3") {
+    return invalid_argument("model.qk_norm belongs to model.family = \"qwen3\", not \"" +
+                            r.model.family + "\"");
+  }
+  if (r.model.head_dim == 0 && r.model.hidden % r.model.heads != 0) {
+    return invalid_argument("model.hidden: expected a multiple of model.heads (" +
+                            std::to_string(r.model.heads) + "), got " +
+                            std::to_string(r.model.hidden) + "; or set model.head_dim");
+  }
+  return {};
+}
+
 Status check_model(const Recipe& r) {
-  if (r.model.path.empty())
-    return invalid_argument("model.path is missing: a Hugging Face folder or a .gguf file");
+  if (!r.model.family.empty()) return check_new_model(r);
+  if (r.model.path.empty()) {
+    return invalid_argument(
+        "model.path is missing: a Hugging Face folder or a .gguf file; or model.family for a new "
+        "model");
+  }
   if (!r.model.quantise.empty() && r.tune.mode == "full") {
     return invalid_argument("model.quantise = \"" + r.model.quantise +
                             "\" needs a frozen base: set tune.mode = \"lora\"");

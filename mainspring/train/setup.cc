@@ -6,6 +6,7 @@
 #include "mainspring/ir/passes/pass.h"
 #include "mainspring/models/decoder.h"
 #include "mainspring/models/names.h"
+#include "mainspring/train/new_model.h"
 #include "mainspring/train/recipe_text.h"
 #include "mainspring/weights/quantise.h"
 
@@ -90,7 +91,9 @@ Result<std::vector<Datum>> load_eval_rows(const Recipe& recipe, const TrainSetup
 
 }  // namespace
 
-Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recipe) {
+Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recipe,
+                                                             int num_threads) {
+  if (makes_model(recipe)) return make_new_model(recipe, num_threads);
   MS_ASSIGN_OR_RETURN(auto model, load_model(recipe.model.path));
   if (recipe.model.quantise.empty()) return model;
   auto quantised = std::make_shared<LoadedModel>(*model);
@@ -160,7 +163,7 @@ OptimizerPlan optimizer_plan(const Recipe& recipe) {
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   TrainSetup setup;
   MS_RETURN_IF_ERROR(check_passes(recipe));
-  MS_ASSIGN_OR_RETURN(setup.model, load_recipe_model(recipe));
+  MS_ASSIGN_OR_RETURN(setup.model, load_recipe_model(recipe, executor.num_threads()));
   MS_RETURN_IF_ERROR(check_rank(recipe, setup.model->config));
   MS_ASSIGN_OR_RETURN(setup.text, make_model_text(*setup.model));
   MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));

@@ -22,8 +22,10 @@ struct TrainSetup {
   Schedule schedule;
 };
 
-/// The base model of a recipe: loaded, and its linears quantised if model.quantise says so.
-Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recipe);
+/// The base model of a recipe: loaded, and its linears quantised if model.quantise says so; or made
+/// (new_model.h). The number of threads changes no bit.
+Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recipe,
+                                                             int num_threads = 1);
 
 /// The loader's options as the recipe states them.
 DataOptions data_options(const Recipe& recipe);

@@ -39,6 +39,17 @@ std::string source_text(const SourceReport& report) {
   return text;
 }
 
+// The loss without its other terms.
+double cross_entropy_of(const std::vector<Datum>& datums, const ForwardBackwardResult& result) {
+  double sum = 0;
+  for (size_t i = 0; i < datums.size(); ++i) {
+    for (size_t t = 0; t < datums[i].weights.size(); ++t) {
+      sum -= static_cast<double>(datums[i].weights[t]) * static_cast<double>(result.logprobs[i][t]);
+    }
+  }
+  return sum;
+}
+
 // One run: what is set up once, and the loop over steps.
 class Run {
  public:
@@ -55,10 +66,14 @@ class Run {
   Status write_info();
   std::string plan_text() const;
   Result<std::vector<Datum>> next_batch();
+  void add_z_weights(std::vector<Datum>& datums) const;
+  std::string_view loss_name() const {
+    return recipe_.train.z_loss > 0 ? "cross_entropy_z" : "cross_entropy";
+  }
   Status step();
   Status after_bad_step(const std::vector<Datum>& datums, const std::string& cause);
-  void record_step(const ForwardBackwardResult& result, const OptimStepResult& update,
-                   double data_s, double pass_s, double update_s);
+  void record_step(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
+                   const OptimStepResult& update, double data_s, double pass_s, double update_s);
   Status evaluate();
   Status save();
   Status report_saves();
@@ -244,13 +259,24 @@ Result<std::vector<Datum>> Run::next_batch() {
   return datums;
 }
 
+// The loss's second term: z_loss times each token's weight.
+void Run::add_z_weights(std::vector<Datum>& datums) const {
+  if (recipe_.train.z_loss == 0) return;
+  const auto factor = static_cast<float>(recipe_.train.z_loss);
+  for (Datum& datum : datums) {
+    std::vector<float>& z = datum.inputs["z_weights"];
+    for (float weight : datum.weights) z.push_back(factor * weight);
+  }
+}
+
 Status Run::step() {
   const auto start = Clock::now();
-  MS_ASSIGN_OR_RETURN(const std::vector<Datum> datums, next_batch());
+  MS_ASSIGN_OR_RETURN(std::vector<Datum> datums, next_batch());
+  add_z_weights(datums);
   const double data_s = seconds_since(start);
   const auto pass_start = Clock::now();
   MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
-                      setup_.engine->forward_backward(setup_.id, datums, "cross_entropy"));
+                      setup_.engine->forward_backward(setup_.id, datums, loss_name()));
   const double pass_s = seconds_since(pass_start);
   if (save_awaits_loss_) {
     writer_->note_next_loss(result.loss_sum);
@@ -281,7 +307,7 @@ Status Run::step() {
     setup_.engine->zero_grad(setup_.id);
   }
   ++step_;
-  record_step(result, update, data_s, pass_s, seconds_since(update_start));
+  record_step(datums, result, update, data_s, pass_s, seconds_since(update_start));
   if (!update.applied) {
     MS_RETURN_IF_ERROR(after_bad_step(
         datums, result.finite ? "the gradient is not finite" : "the loss is not finite"));
@@ -320,12 +346,21 @@ Status Run::after_bad_step(const std::vector<Datum>& datums, const std::string& 
                              "); lower optim.lr or look at " + path);
 }
 
-void Run::record_step(const ForwardBackwardResult& result, const OptimStepResult& update,
-                      double data_s, double pass_s, double update_s) {
+void Run::record_step(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
+                      const OptimStepResult& update, double data_s, double pass_s,
+                      double update_s) {
   const double total_s = data_s + pass_s + update_s;
+  std::map<std::string, double> more{
+      {"micro_batches", static_cast<double>(result.num_micro_batches)}};
+  double loss = result.loss_sum / result.weight_sum;
+  if (recipe_.train.z_loss > 0) {  // shown apart, so that losses of runs compare
+    const double whole = loss;
+    loss = cross_entropy_of(datums, result) / result.weight_sum;
+    more["z_loss"] = whole - loss;
+  }
   StepMetrics metrics{
       .step = step_,
-      .loss = result.loss_sum / result.weight_sum,
+      .loss = loss,
       .loss_sum = result.loss_sum,
       .token_count = result.weight_sum,
       .lr = static_cast<double>(learning_rate(recipe_, setup_.schedule, step_ - 1)),
@@ -337,7 +372,7 @@ void Run::record_step(const ForwardBackwardResult& result, const OptimStepResult
       .seconds = {{"data", data_s}, {"forward_backward", pass_s}, {"optim_step", update_s}},
       .peak_bytes = setup_.engine->peak_bytes(),
       .applied = update.applied,
-      .more = {{"micro_batches", static_cast<double>(result.num_micro_batches)}}};
+      .more = std::move(more)};
   progress_->step(metrics);
   if (const Status status = folder_->append_metrics(metrics); !status.ok()) {
     progress_->message("metrics not written: " + status.to_string());

@@ -21,25 +21,25 @@ OpCase logprob(int64_t d, int64_t vocabulary, float softcap = 0.0f) {
                                                   b.targets("targets", vocabulary)},
                                                  HeadAttrs{softcap});
                 b.check("logprob", out[0]);
-                b.check("lse", out[1], {.differentiable = false});
+                b.check("lse", out[1]);
               },
           .tolerance = {.sums = 64},
           .has_gradient = d <= 24};
 }
 
-OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen, float softcap = 0.0f) {
+OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen, HeadAttrs attrs = {}) {
   return {.op = OpKind::kHeadLogprobGrad,
           .name = "head_logprob_grad_" + sizes(d, vocabulary) + (is_frozen ? "_frozen" : "") +
-                  (softcap > 0.0f ? "_softcap" : ""),
+                  (attrs.softcap > 0.0f ? "_softcap" : "") + (attrs.has_d_lse ? "_d_lse" : ""),
           .build =
               [=](CaseBuilder& b) {
                 const Tensor x = b.picks("x", d);
                 const Tensor head = b.param("head", {vocabulary, d});
                 const Tensor targets = b.targets("targets", vocabulary);
-                const HeadAttrs attrs{softcap};
-                const auto forward =
-                    b.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, attrs);
+                const auto forward = b.tracer().node(OpKind::kHeadLogprob, {x, head, targets},
+                                                     HeadAttrs{.softcap = attrs.softcap});
                 std::vector<Tensor> inputs{x, head, targets, forward[1], b.per_pick("d_logprob")};
+                if (attrs.has_d_lse) inputs.push_back(b.per_pick("d_lse"));
                 if (!is_frozen) inputs.push_back(b.state("acc", {vocabulary, d}));
                 b.check("dx", b.tracer().node(OpKind::kHeadLogprobGrad, inputs, attrs)[0]);
                 if (!is_frozen) b.check_state("acc");
@@ -79,7 +79,9 @@ std::vector<OpCase> head_cases() {
     cases.push_back(logprob_grad(d, vocabulary, d == 8));
     // A cap about the size of the logits bends most of them.
     cases.push_back(logprob(d, vocabulary, 2.0f));
-    cases.push_back(logprob_grad(d, vocabulary, d == 24, 2.0f));
+    cases.push_back(logprob_grad(d, vocabulary, d == 24, {.softcap = 2.0f}));
+    cases.push_back(logprob_grad(d, vocabulary, d == 8, {.has_d_lse = true}));
+    cases.push_back(logprob_grad(d, vocabulary, d == 24, {.softcap = 2.0f, .has_d_lse = true}));
   }
   return cases;
 }

@@ -167,8 +167,14 @@ class HeadGrad {
           if (head_.softcap > 0.0f) rows_of(context_).soft_cap(row, width, head_.softcap, row);
           logits = row;
         }
-        rows_of(context_).logit_grad(width, logits, lse_[i], d_logprob_[i], head_.softcap,
-                                     head_.targets[i] - slice.begin, y);
+        const int64_t target = head_.targets[i] - slice.begin;
+        if (head_.d_lse != nullptr) {
+          rows_of(context_).logit_lse_grad(width, logits, lse_[i], d_logprob_[i], head_.d_lse[i],
+                                           head_.softcap, target, y);
+        } else {
+          rows_of(context_).logit_grad(width, logits, lse_[i], d_logprob_[i], head_.softcap, target,
+                                       y);
+        }
       }
     });
     fold_input_grad(slice);

@@ -313,14 +313,16 @@ struct Head {
   /// gradient; without, or beyond, the gradient computes them again. The same bits either way.
   float* kept_logits = nullptr;
   int64_t kept_picks = 0;
-  float softcap = 0.0f;  // > 0: every logit is softcap * tanh(logit * (1 / softcap))
+  float softcap = 0.0f;          // > 0: every logit is softcap * tanh(logit * (1 / softcap))
+  const float* d_lse = nullptr;  // (picked), gradient only: what else reads lse; null: nothing
 };
 void head_logprob_forward(const Context& context, const Head& head, float* logprob, float* lse,
                           void* scratch);
-/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - exp(logit - lse))), of
-/// capped logits round(that in f32 * (1 - (logit * (1 / softcap))^2)); dx (picked, d) by rule 5;
-/// dw_acc (v, d) f32 (null: frozen) folded over picks in order. `pick_segments`: the table whose
-/// segments index picks instead of rows (sequences in order).
+/// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - p) + d_lse * p) with p =
+/// exp(logit - lse), without the second term if there is no d_lse; of capped logits round(that in
+/// f32 * (1 - (logit * (1 / softcap))^2)); dx (picked, d) by rule 5; dw_acc (v, d) f32 (null:
+/// frozen) folded over picks in order. `pick_segments`: the table whose segments index picks
+/// instead of rows (sequences in order).
 void head_logprob_grad(const Context& context, const Head& head, const float* lse,
                        const float* d_logprob, void* dx, float* dw_acc,
                        const RowTable& pick_segments, void* scratch);

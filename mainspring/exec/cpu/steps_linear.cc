@@ -258,8 +258,9 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
     kept = {*index, head_kept_picks(b.capacity().picked, vocabulary)};
   }
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
-  return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad, kept,
-          softcap](RunState& run) {
+  const bool has_d_lse = std::get<HeadAttrs>(node.attrs).has_d_lse;
+  return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad, kept, softcap,
+          has_d_lse](RunState& run) {
     Head head{.picked = run.counts.picked,
               .d = d,
               .weight = {vocabulary, d, run.layout(forward), run.layout(input_grad)},
@@ -268,7 +269,9 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
               .picks = run.table->picked.data()};
     head.softcap = softcap;
     kept.into(head, run);
-    float* acc = in.size() > 5 ? run.at<float>(in[5]) : nullptr;
+    if (has_d_lse) head.d_lse = run.at<float>(in[5]);
+    const size_t acc_input = has_d_lse ? 6 : 5;
+    float* acc = in.size() > acc_input ? run.at<float>(in[acc_input]) : nullptr;
     head_logprob_grad(run.context, head, run.at<float>(in[3]), run.at<float>(in[4]), run.at(out[0]),
                       acc, *run.pick_table, run.scratch);
   };

@@ -47,13 +47,15 @@ void head_logprob(const OpCall& call) {
   }
 }
 
-// dlogits = round(d_logprob * (onehot - exp(logit - lse)) [* the cap's slope]); dx = dlogits W; dw
-// += dlogits^T x. Inputs x, head, targets, lse, d_logprob [, acc (v, d)]; outputs dx [, acc].
+// dlogits = round((d_logprob * (onehot - p) + d_lse * p) [* the cap's slope]), p = exp(logit -
+// lse); dx = dlogits W; dw += dlogits^T x. Inputs x, head, targets, lse, d_logprob [, d_lse] [, acc
+// (v, d)]; outputs dx [, acc].
 void head_logprob_grad(const OpCall& call) {
   const Value& x = call.in(0);
   const Value head = call.parameter(1);
   const double cap = call.attrs<HeadAttrs>().softcap;
   Value* acc = call.outputs.size() > 1 ? &call.out(1) : nullptr;
+  const bool has_d_lse = call.attrs<HeadAttrs>().has_d_lse;
   for (size_t i = 0; i < static_cast<size_t>(x.rows()); ++i) {
     if (is_zero_row(call, i)) continue;
     const auto r = static_cast<int64_t>(i);
@@ -62,7 +64,9 @@ void head_logprob_grad(const OpCall& call) {
       const double onehot = static_cast<double>(v) == call.in(2).data[i] ? 1.0 : 0.0;
       const double probability = std::exp(logits[static_cast<size_t>(v)] - call.in(3).data[i]);
       const double t = cap > 0 ? logits[static_cast<size_t>(v)] / cap : 0;
-      const double dlogit = call.rounded(call.in(4).data[i] * (onehot - probability) * (1 - t * t));
+      const double through_lse = has_d_lse ? call.in(5).data[i] * probability : 0.0;
+      const double dlogit =
+          call.rounded((call.in(4).data[i] * (onehot - probability) + through_lse) * (1 - t * t));
       for (int64_t k = 0; k < x.width(); ++k) {
         call.out(0).row(r)[k] += dlogit * head.row(v)[k];
         if (acc != nullptr) acc->row(v)[k] += dlogit * x.row(r)[k];

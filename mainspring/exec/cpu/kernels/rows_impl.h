@@ -52,6 +52,7 @@ constexpr RowKernels make_row_kernels() {
   k.log = &log_values;
   k.soft_cap = &soft_cap_values;
   k.logit_grad = &logit_grad_values<M>;
+  k.logit_lse_grad = &logit_lse_grad_values<M>;
   k.adamw = &adamw;
   k.sum_of_squares = &sum_of_squares;
   k.accumulate = &accumulate;

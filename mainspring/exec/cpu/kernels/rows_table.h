@@ -151,6 +151,9 @@ struct RowKernels {
   /// `first`; with a cap > 0 the logits are capped ones, and its slope is a factor.
   void (*logit_grad)(int64_t n, const float* x, float lse, float d, float cap, int64_t target,
                      void* y) = nullptr;
+  /// The same with e exp(x[i] - lse) added before the rounding.
+  void (*logit_lse_grad)(int64_t n, const float* x, float lse, float d, float e, float cap,
+                         int64_t target, void* y) = nullptr;
 
   void (*adamw)(int64_t n, const AdamwScalars& s, const float* grad, float* param, float* m,
                 float* v) = nullptr;

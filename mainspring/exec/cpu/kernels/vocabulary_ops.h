@@ -66,14 +66,24 @@ inline void soft_cap_values(const float* x, int64_t n, float cap, float* y) {
   });
 }
 
-/// y = round(d * (onehot - e^(x - lse))) on a slice; `target` is relative to it and may lie
-/// outside. Of capped logits times the cap's slope there, 1 - (x / cap)^2.
-template <class M, bool kCapped>
-void logit_grad_slice(int64_t n, const float* x, float lse, float d, float cap, int64_t target,
-                      void* y) {
-  const F16 row_lse = broadcast(lse);
-  const F16 weight = broadcast(d);
-  const F16 inverse = broadcast(kCapped ? 1.0f / cap : 0.0f);
+/// What a slice's gradient is made of.
+struct LogitGrad {
+  float lse;
+  float d;    // of the target's log-probability
+  float e;    // of lse itself
+  float cap;  // of the logits
+  int64_t target;
+};
+
+/// y = round(d * (onehot - p) + e * p), p = e^(x - lse), on a slice; `target` is relative to it and
+/// may lie outside. Of capped logits times the cap's slope there, 1 - (x / cap)^2.
+template <class M, bool kCapped, bool kLse>
+void logit_grad_slice(int64_t n, const float* x, const LogitGrad& g, void* y) {
+  const F16 row_lse = broadcast(g.lse);
+  const F16 weight = broadcast(g.d);
+  const F16 lse_weight = broadcast(g.e);
+  const F16 inverse = broadcast(kCapped ? 1.0f / g.cap : 0.0f);
+  const int64_t target = g.target;
   each_vector(0, n, [=](int64_t i, int count) MS_INLINE_LAMBDA {
     F16 onehot = zero();
     if (target >= i && target < i + 16) {
@@ -84,6 +94,7 @@ void logit_grad_slice(int64_t n, const float* x, float lse, float d, float cap, 
     const F16 logit = load_n(x + i, count);
     const F16 p = exp_low(sub(logit, row_lse));
     F16 dlogit = mul(weight, sub(onehot, p));
+    if constexpr (kLse) dlogit = fma(lse_weight, p, dlogit);
     if constexpr (kCapped) {
       const F16 t = mul(logit, inverse);
       dlogit = mul(dlogit, fnma(t, t, broadcast(1.0f)));
@@ -95,8 +106,15 @@ void logit_grad_slice(int64_t n, const float* x, float lse, float d, float cap, 
 template <class M>
 void logit_grad_values(int64_t n, const float* x, float lse, float d, float cap, int64_t target,
                        void* y) {
-  (cap > 0.0f ? logit_grad_slice<M, true> : logit_grad_slice<M, false>)(n, x, lse, d, cap, target,
-                                                                        y);
+  (cap > 0.0f ? logit_grad_slice<M, true, false>
+              : logit_grad_slice<M, false, false>)(n, x, {lse, d, 0.0f, cap, target}, y);
+}
+
+template <class M>
+void logit_lse_grad_values(int64_t n, const float* x, float lse, float d, float e, float cap,
+                           int64_t target, void* y) {
+  (cap > 0.0f ? logit_grad_slice<M, true, true>
+              : logit_grad_slice<M, false, true>)(n, x, {lse, d, e, cap, target}, y);
 }
 
 /// torch.optim.AdamW on a slice: decay, moments, then p -= (lr / bias1) * (m / (sqrt(v) / bias2 +

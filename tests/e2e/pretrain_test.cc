@@ -1,0 +1,148 @@
+// Training from nothing: a model made from its shape, on bytes, with z-loss.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "mainspring/ckpt/checkpoint.h"
+#include "mainspring/models/loaded_model.h"
+#include "mainspring/models/model_text.h"
+#include "mainspring/train/count.h"
+#include "mainspring/train/new_model.h"
+#include "mainspring/train/trainer.h"
+#include "tests/support/golden_files.h"
+
+namespace mainspring {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Pretrain : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = testing::TempDir() + "pretrain_" +
+           testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    std::ofstream rows(dir_ + "/rows.jsonl");
+    for (int i = 0; i < 24; ++i) {
+      rows << "{\"text\": \"The quick brown fox number " << i % 4 << " jumps over the lazy dog.\"}\n";
+    }
+    std::ofstream(dir_ + "/recipe.toml")
+        << "seed = 3\n[model]\nfamily = \"llama\"\nlayers = 2\nhidden = 32\nheads = 4\nkv_heads = 2\n"
+        << "context = 64\ntie_embeddings = true\n[data]\nfiles = [\"" << dir_
+        << "/rows.jsonl\"]\nmax_tokens = 64\nheld_out = 0.2\n[tune]\nmode = \"full\"\n"
+        << "[train]\nsteps = 20\nbatch_size = 4\n[optim]\nlr = 0.01\n";
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets = {},
+                          bool resume = false, int64_t stop_after = -1) {
+    const auto recipe = load_recipe(dir_ + "/recipe.toml", sets);
+    if (!recipe.ok()) return recipe.status();
+    const auto executor = test::make_executor();
+    int64_t asked = 0;
+    return run_training(*recipe, *executor,
+                        {.run_dir = dir_ + "/" + name,
+                         .resume = resume,
+                         .dry_run = false,
+                         .should_stop = [&] { return stop_after >= 0 && asked++ >= stop_after; },
+                         .facts = {},
+                         .say = {}});
+  }
+
+  std::string refusal(const std::vector<std::string>& sets) {
+    return run("refused", sets).status().message();
+  }
+
+  std::string digest(const std::string& name) {
+    return load_newest_checkpoint(dir_ + "/" + name + "/checkpoints")
+        .value()
+        .checkpoint->manifest.digest;
+  }
+
+  std::string dir_;
+};
+
+TEST_F(Pretrain, ANewModelLearnsFromTheUniformLoss) {
+  const TrainResult result = run("a").value();
+  EXPECT_NEAR(result.first_eval_loss, std::log(257.0), 0.2);
+  EXPECT_LT(result.last_eval_loss, result.first_eval_loss - 1.5);
+}
+
+TEST_F(Pretrain, ItsCheckpointIsAModelFolder) {
+  const TrainResult result = run("a", {"train.steps=2"}).value();
+  const auto model = load_model(result.newest_checkpoint).value();
+  EXPECT_EQ(model->config.family, "llama");
+  EXPECT_EQ(model->config.eos_tokens, std::vector<int32_t>{256});
+  const ModelText text = make_model_text(*model).value();
+  EXPECT_EQ(text.tokenizer->encode("ab").value(), (std::vector<int32_t>{'a', 'b'}));
+}
+
+TEST_F(Pretrain, EveryFamilyAndOptimizerResumesWithTheSameBits) {
+  const std::vector<std::vector<std::string>> cases{
+      {"train.z_loss=0.001"},
+      {"model.family=qwen3", "model.head_dim=16", "optim.optimizer=muon", "optim.lr=0.003"}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::string name = std::to_string(i);
+    ASSERT_TRUE(run(name + "whole", cases[i]).ok());
+    ASSERT_TRUE(run(name + "cut", cases[i], false, 7).ok());
+    ASSERT_TRUE(run(name + "cut", cases[i], true).ok());
+    EXPECT_EQ(digest(name + "whole"), digest(name + "cut"));
+  }
+}
+
+TEST_F(Pretrain, TheZLossIsAddedAndShownApart) {
+  ASSERT_TRUE(run("off", {"train.steps=3"}).ok());
+  ASSERT_TRUE(run("on", {"train.steps=3", "train.z_loss=0.01"}).ok());
+  EXPECT_NE(digest("off"), digest("on"));
+  std::ifstream metrics(dir_ + "/on/metrics.jsonl");
+  std::string line;
+  std::vector<double> z;
+  std::vector<double> loss;
+  while (std::getline(metrics, line)) {
+    const Json json = Json::parse(line);
+    z.push_back(json["z_loss"].get<double>());
+    loss.push_back(json["loss"].get<double>());
+  }
+  ASSERT_EQ(z.size(), 3u);
+  // lse starts at about log(257): 0.01 * 5.549^2 = 0.308.
+  EXPECT_NEAR(z[0], 0.01 * std::log(257.0) * std::log(257.0), 0.01);
+  EXPECT_NEAR(loss[0], std::log(257.0), 0.2);
+}
+
+TEST_F(Pretrain, ImpossibleShapesAreRefusedByTheirKeys) {
+  EXPECT_NE(refusal({"model.path=x"}).find("model.path and model.family exclude each other"),
+            std::string::npos);
+  EXPECT_NE(refusal({"tune.mode=lora"}).find("set tune.mode = \"full\""), std::string::npos);
+  EXPECT_NE(refusal({"model.family=lama"}).find("nearest is \"llama\""), std::string::npos);
+  EXPECT_NE(refusal({"model.qk_norm=true"}).find("\"qwen3\""), std::string::npos);
+  EXPECT_NE(refusal({"model.heads=5"}).find("model.hidden: expected a multiple of model.heads (5)"),
+            std::string::npos);
+  EXPECT_NE(refusal({"model.kv_heads=3"}).find("[model]"), std::string::npos);
+  EXPECT_NE(refusal({"model.vocab=100"}).find("257 tokens, the vocabulary only 100"),
+            std::string::npos);
+  EXPECT_NE(refusal({"model.tokenizer=/no/such"}).find("/no/such"), std::string::npos);
+}
+
+TEST_F(Pretrain, TheCountIsThatOfTheModelThatIsMade) {
+  const Recipe recipe = load_recipe(dir_ + "/recipe.toml", {}).value();
+  const RecipeCount count = count_recipe(recipe).value();
+  const auto model = make_new_model(recipe, 1).value();
+  EXPECT_EQ(count.parameters, model->num_parameters);
+  EXPECT_EQ(count.trained, model->num_parameters);
+  EXPECT_EQ(count.optimal_tokens, 20 * model->num_parameters);
+  EXPECT_EQ(count.tokens, 20 * 4 * 64);
+  EXPECT_EQ(count.optimizer_bytes, 8 * model->num_parameters);
+  // Two layers of q, k, v, o (32 x 32, 16 x 32 twice, 32 x 32) and three of 32 x 96; the head.
+  const double weights = 2 * (32 * 32 * 3 + 3 * 32 * 96) + 257 * 32;
+  EXPECT_EQ(count.flops_per_token, 6 * weights + 6.0 * 2 * 32 * 64);
+  const Recipe lion = load_recipe(dir_ + "/recipe.toml", {"optim.optimizer=lion"}).value();
+  EXPECT_EQ(count_recipe(lion)->optimizer_bytes, 4 * model->num_parameters);
+  EXPECT_NE(count_text(count).find("Hoffmann et al. 2022"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mainspring
