@@ -64,10 +64,37 @@ void print_row_json(const DescribedRow& row) {
   std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
+// The first windows of the training order, and what the folders hold.
+Status inspect_shards(const Recipe& recipe, const LoadedModel& model, const ModelText& text,
+                      const InspectFlags& flags) {
+  MS_ASSIGN_OR_RETURN(const auto loader, open_shards(recipe, text, model.config));
+  MS_ASSIGN_OR_RETURN(const std::vector<Datum> datums, loader->next(flags.rows));
+  for (const Datum& datum : datums) {
+    if (flags.json) {
+      std::printf("%s\n",
+                  Json{{"tokens", datum.tokens}, {"targets", datum.targets}}.dump().c_str());
+      continue;
+    }
+    std::printf("%zu tokens\n", datum.tokens.size());
+    if (text.tokenizer == nullptr) continue;
+    MS_ASSIGN_OR_RETURN(const std::string shown, text.tokenizer->decode(datum.tokens));
+    std::printf("%s\n\n", visible(shown).c_str());
+  }
+  if (flags.json) return {};
+  for (const SourceReport& report : loader->report()) {
+    std::printf("%s: %lld windows of %lld tokens (%lld held out)\n", report.name.c_str(),
+                static_cast<long long>(report.num_rows),
+                static_cast<long long>(recipe.data.max_tokens),
+                static_cast<long long>(report.num_held_out));
+  }
+  return {};
+}
+
 Status inspect_data(const InspectFlags& flags) {
   MS_ASSIGN_OR_RETURN(const Recipe recipe, load_recipe(flags.target, flags.sets));
   MS_ASSIGN_OR_RETURN(const auto model, load_recipe_model(recipe));
   MS_ASSIGN_OR_RETURN(const ModelText text, make_model_text(*model));
+  if (recipe.data.format == "shards") return inspect_shards(recipe, *model, text, flags);
   MS_ASSIGN_OR_RETURN(const auto encoder, make_encoder(recipe, text));
   MS_ASSIGN_OR_RETURN(const auto loader, DataLoader::open(data_options(recipe), encoder));
   MS_ASSIGN_OR_RETURN(const auto rows, loader->describe_next(flags.rows));

@@ -1,6 +1,7 @@
 // mainspring <verb>: the table of commands.
 #include "mainspring/cli/cmd_bench.h"
 #include "mainspring/cli/cmd_chat.h"
+#include "mainspring/cli/cmd_data.h"
 #include "mainspring/cli/cmd_doctor.h"
 #include "mainspring/cli/cmd_eval.h"
 #include "mainspring/cli/cmd_export.h"
@@ -14,6 +15,6 @@
 int main(int argc, char** argv) {
   using namespace mainspring::cli;
   return run_program(argc, argv,
-                     {add_train, add_sample, add_chat, add_logprobs, add_eval, add_inspect,
-                      add_export, add_doctor, add_verify, add_bench});
+                     {add_train, add_sample, add_chat, add_logprobs, add_eval, add_data,
+                      add_inspect, add_export, add_doctor, add_verify, add_bench});
 }

@@ -79,7 +79,9 @@ class Cli11Registry final : public CommandRegistry {
     for (CLI::App* app : root_->get_subcommands({})) {
       if (app->get_name() == name) return app;
     }
-    CLI::App* app = root_->add_subcommand(name, "look at data, models, plans and checkpoints");
+    CLI::App* app =
+        root_->add_subcommand(name, name == "data" ? "make and check token shards for pre-training"
+                                                   : "look at data, models, plans and checkpoints");
     app->require_subcommand(1);
     return app;
   }

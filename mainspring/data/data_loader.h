@@ -17,6 +17,7 @@
 #include "mainspring/base/status.h"
 #include "mainspring/batch/datum.h"
 #include "mainspring/data/row_encoder.h"
+#include "mainspring/data/sample_source.h"
 
 namespace mainspring {
 
@@ -41,16 +42,6 @@ struct DataOptions {
   std::function<void(const std::string& file)> before_read;
 };
 
-/// Where the stream stands. Equal states of equal data give equal streams.
-struct DataState {
-  uint64_t next_sample = 0;  // global sample index
-  std::vector<int64_t>
-      cursors;               // per source: rows taken so far, unusable ones included, all epochs
-  uint64_t data_digest = 0;  // of seed, rows and shares; restore refuses another data set
-
-  bool operator==(const DataState&) const = default;
-};
-
 /// A row's place and text, as `inspect data` shows it.
 struct DescribedRow {
   std::string source;
@@ -61,56 +52,29 @@ struct DescribedRow {
   std::vector<std::string> pieces;  // per token
 };
 
-/// What happened to the rows of one source since open or restore.
-struct SourceReport {
-  std::string name;
-  int64_t num_rows = 0;          // in its files
-  int64_t num_held_out = 0;      // of these
-  double share = 1.0;            // of the samples
-  int64_t num_used = 0;          // samples given out
-  int64_t num_empty_mask = 0;    // met and left out
-  int64_t num_too_long = 0;      // met and left out
-  std::string first_empty_mask;  // "file:line", empty if none
-  std::string first_too_long;    // "file:line: 812 tokens, at most 512"
-  double epoch = 0.0;            // epochs done, with the fraction
-};
-
 /// One line per source for people, such as
 /// "chat: 480 rows (20 held out), 400 samples used, 11 left out: 11 too long (first chat.jsonl:7:
 /// ...)".
 std::string describe(const SourceReport& report);
 
 /// Threads: one caller; a background thread of its own reads and encodes ahead.
-class DataLoader {
+class DataLoader final : public SampleSource {
  public:
   /// Opens, indexes and checks every file. Errors: invalid argument for options out of range,
   /// malformed rows (file:line, field, expected) and data without a usable row (first row and why);
   /// not found; deadline exceeded names the file that stalled.
   static Result<std::unique_ptr<DataLoader>> open(DataOptions options,
                                                   std::shared_ptr<const RowEncoder> encoder);
-  ~DataLoader();
+  ~DataLoader() override;
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// The next n samples; sample_index and epoch (of the sample's source) are set. After an error
-  /// the state is that of the last sample given out. Errors: invalid argument for a malformed row;
-  /// deadline exceeded names the file; data loss if a file was changed; failed precondition if a
-  /// source has no usable row.
-  Result<std::vector<Datum>> next(int64_t n);
-
-  /// The state after the samples given out so far, whatever was prefetched.
-  DataState state() const;
-  /// Errors: invalid argument if cursors do not match the sources; failed precondition if the data
-  /// is not what the state was taken with.
-  Status restore(const DataState& state);
-
-  /// Held-out rows in a fixed order, sources after one another, at most `max_rows` (0: all).
-  /// Unusable ones are left out and counted. Errors: as next.
-  struct HeldOut {
-    std::vector<Datum> datums;  // sample_index counts from 0
-    int64_t num_left_out = 0;
-  };
-  Result<HeldOut> held_out(int64_t max_rows) const;
+  /// Errors: invalid argument for a malformed row; deadline exceeded names the file; data loss if a
+  /// file was changed; failed precondition if a source has no usable row.
+  Result<std::vector<Datum>> next(int64_t n) override;
+  DataState state() const override;
+  Status restore(const DataState& state) override;
+  Result<HeldOut> held_out(int64_t max_rows) const override;
 
   /// Rows of the training order from the current state on, unusable ones included; the state stays.
   Result<std::vector<DescribedRow>> describe_next(int64_t n) const;
@@ -124,8 +88,8 @@ class DataLoader {
   };
   Result<Survey> survey() const;
 
-  std::vector<SourceReport> report() const;
-  int64_t num_rows() const;  // training rows of all sources
+  std::vector<SourceReport> report() const override;
+  int64_t num_rows() const override;
 
  private:
   class Impl;

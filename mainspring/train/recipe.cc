@@ -216,8 +216,10 @@ Schema::Schema(Recipe& r) {
          "store the frozen base's linears quantised (QLoRA); empty: as in the file");
   texts("data.files", r.data.files, "JSONL files of training rows");
   numbers("data.weights", r.data.weights, "share of samples per file; empty: by number of rows");
-  choice("data.format", r.data.format, {"auto", "chat", "completion", "tokens", "text"},
-         "what a row is");
+  choice("data.format", r.data.format, {"auto", "chat", "completion", "tokens", "text", "shards"},
+         "what a row is; shards: data.files are folders that mainspring data build made");
+  boolean("data.across_documents", r.data.across_documents,
+          "shards: a window is one sequence, whatever documents it holds; else one per document");
   choice("data.loss_on", r.data.loss_on, {"assistant", "all"}, "which tokens are learned");
   integer("data.max_tokens", r.data.max_tokens, 2, "longer rows are left out and counted");
   boolean("data.shuffle", r.data.shuffle, "draw rows in a keyed order, else in file order");

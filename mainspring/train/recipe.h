@@ -18,8 +18,8 @@
 namespace mainspring {
 
 struct ModelRecipe {
-  std::string path;            // HF folder or .gguf
-  std::string family;          // "" | llama | qwen3: a new model
+  std::string path;    // HF folder or .gguf
+  std::string family;  // "" | llama | qwen3: a new model
   int64_t layers = 12;
   int64_t hidden = 768;
   int64_t heads = 12;
@@ -43,7 +43,8 @@ struct ModelRecipe {
 struct DataRecipe {
   std::vector<std::string> files;
   std::vector<double> weights;        // mixture weights, one per file; empty: by number of rows
-  std::string format = "auto";        // auto | chat | completion | text | tokens
+  std::string format = "auto";        // auto | chat | completion | text | tokens | shards
+  bool across_documents = false;      // of shards' windows
   std::string loss_on = "assistant";  // assistant | all
   int64_t max_tokens = 2048;
   bool shuffle = true;

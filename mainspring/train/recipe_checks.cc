@@ -12,7 +12,8 @@ Status check_new_model(const Recipe& r) {
     return invalid_argument("model.path and model.family exclude each other: keep one");
   }
   if (r.tune.mode != "full") {
-    return invalid_argument("model.family makes new weights, which all learn: set tune.mode = \"full\"");
+    return invalid_argument(
+        "model.family makes new weights, which all learn: set tune.mode = \"full\"");
   }
   if (!r.model.quantise.empty()) {
     return invalid_argument("model.quantise = \"" + r.model.quantise +
@@ -40,6 +41,19 @@ Status check_model(const Recipe& r) {
   if (!r.model.quantise.empty() && r.tune.mode == "full") {
     return invalid_argument("model.quantise = \"" + r.model.quantise +
                             "\" needs a frozen base: set tune.mode = \"lora\"");
+  }
+  return {};
+}
+
+Status check_shards(const Recipe& r) {
+  if (r.data.format != "shards") {
+    if (!r.data.across_documents) return {};
+    return invalid_argument("data.across_documents belongs to data.format = \"shards\"");
+  }
+  if (r.data.held_out > 0 || !r.data.eval_files.empty()) {
+    return invalid_argument(
+        "token shards have held-out documents of their own (mainspring data build --held-out): "
+        "data.held_out and data.eval_files must be unset");
   }
   return {};
 }
@@ -97,6 +111,7 @@ Status check_recipe(const Recipe& r) {
                             std::to_string(r.data.files.size()) + "), got " +
                             std::to_string(r.data.weights.size()));
   }
+  MS_RETURN_IF_ERROR(check_shards(r));
   if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
     return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
   }

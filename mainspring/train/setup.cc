@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "mainspring/io/checksum.h"
 #include "mainspring/ir/passes/pass.h"
 #include "mainspring/models/decoder.h"
 #include "mainspring/models/names.h"
@@ -83,7 +84,7 @@ Result<std::vector<Datum>> load_eval_rows(const Recipe& recipe, const TrainSetup
   if (!recipe.data.eval_files.empty()) {
     MS_ASSIGN_OR_RETURN(held_out, read_rows(recipe.data.eval_files, setup.encoder,
                                             recipe.train.eval_rows, recipe.data.stall_timeout_s));
-  } else if (recipe.data.held_out > 0) {
+  } else if (recipe.data.held_out > 0 || recipe.data.format == "shards") {
     MS_ASSIGN_OR_RETURN(held_out, setup.data->held_out(recipe.train.eval_rows));
   }
   return std::move(held_out.datums);
@@ -160,14 +161,46 @@ OptimizerPlan optimizer_plan(const Recipe& recipe) {
   return plan;
 }
 
+Result<std::unique_ptr<ShardLoader>> open_shards(const Recipe& recipe, const ModelText& text,
+                                                 const ModelConfig& config) {
+  MS_ASSIGN_OR_RETURN(auto loader,
+                      ShardLoader::open({.folders = recipe.data.files,
+                                         .weights = recipe.data.weights,
+                                         .seed = recipe.seed,
+                                         .shuffle = recipe.data.shuffle,
+                                         .window_tokens = recipe.data.max_tokens,
+                                         .across_documents = recipe.data.across_documents}));
+  std::string id;
+  if (text.tokenizer != nullptr) {
+    MS_ASSIGN_OR_RETURN(const std::string json, text.tokenizer->to_json());
+    id = checksum128(json.data(), json.size()).hex();
+  }
+  for (const auto& set : loader->sets()) {
+    const ShardIndex& index = set->index();
+    if (!id.empty() && index.tokenizer_id != id) {
+      return invalid_argument(set->folder() + ": was made with another tokenizer (" +
+                              index.tokenizer + ") than the model has");
+    }
+    if (index.vocabulary > config.vocabulary) {
+      return invalid_argument(set->folder() + ": has " + std::to_string(index.vocabulary) +
+                              " tokens, the model only " + std::to_string(config.vocabulary));
+    }
+  }
+  return loader;
+}
+
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   TrainSetup setup;
   MS_RETURN_IF_ERROR(check_passes(recipe));
   MS_ASSIGN_OR_RETURN(setup.model, load_recipe_model(recipe, executor.num_threads()));
   MS_RETURN_IF_ERROR(check_rank(recipe, setup.model->config));
   MS_ASSIGN_OR_RETURN(setup.text, make_model_text(*setup.model));
-  MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));
-  MS_ASSIGN_OR_RETURN(setup.data, DataLoader::open(data_options(recipe), setup.encoder));
+  if (recipe.data.format == "shards") {
+    MS_ASSIGN_OR_RETURN(setup.data, open_shards(recipe, setup.text, setup.model->config));
+  } else {
+    MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));
+    MS_ASSIGN_OR_RETURN(setup.data, DataLoader::open(data_options(recipe), setup.encoder));
+  }
   MS_ASSIGN_OR_RETURN(setup.eval_rows, load_eval_rows(recipe, setup));
   EngineOptions options{.compute = recipe.model.dtype == "f32" ? DType::kF32 : DType::kBF16,
                         .gradient_leaf = recipe.train.gradient_leaf,

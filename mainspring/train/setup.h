@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "mainspring/data/data_loader.h"
+#include "mainspring/data/shard_loader.h"
 #include "mainspring/engine/engine.h"
 #include "mainspring/models/model_text.h"
 #include "mainspring/optim/schedule.h"
@@ -15,7 +16,7 @@ struct TrainSetup {
   std::shared_ptr<const LoadedModel> model;
   ModelText text;
   std::shared_ptr<const RowEncoder> encoder;
-  std::unique_ptr<DataLoader> data;
+  std::unique_ptr<SampleSource> data;
   std::vector<Datum> eval_rows;
   std::unique_ptr<Engine> engine;
   ModelId id = kBaseModel;
@@ -34,6 +35,12 @@ Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe, con
 
 /// The optimizers and groups as the recipe states them.
 OptimizerPlan optimizer_plan(const Recipe& recipe);
+
+/// The loader of a recipe whose data.files are folders of token shards. Errors: the shards';
+/// invalid argument if they were made with another tokenizer than `text` has, or have more tokens
+/// than `config`.
+Result<std::unique_ptr<ShardLoader>> open_shards(const Recipe& recipe, const ModelText& text,
+                                                 const ModelConfig& config);
 
 /// Errors: those of every part, each with the recipe's key where one is to blame.
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor);

@@ -253,8 +253,10 @@ Result<std::vector<Datum>> Run::next_batch() {
   int64_t tokens = 0;
   while (tokens < recipe_.train.batch_tokens) {
     MS_ASSIGN_OR_RETURN(std::vector<Datum> one, setup_.data->next(1));
-    tokens += static_cast<int64_t>(one[0].tokens.size());
-    datums.push_back(std::move(one[0]));
+    for (Datum& datum : one) {
+      tokens += static_cast<int64_t>(datum.tokens.size());
+      datums.push_back(std::move(datum));
+    }
   }
   return datums;
 }

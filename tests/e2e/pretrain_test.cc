@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "mainspring/ckpt/checkpoint.h"
+#include "mainspring/data/shard_build.h"
+#include "mainspring/io/test_dir.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/models/model_text.h"
+#include "mainspring/models/random_model.h"
 #include "mainspring/train/count.h"
 #include "mainspring/train/new_model.h"
 #include "mainspring/train/trainer.h"
@@ -17,27 +18,20 @@
 namespace mainspring {
 namespace {
 
-namespace fs = std::filesystem;
-
 class Pretrain : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "pretrain_" +
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
     std::ofstream rows(dir_ + "/rows.jsonl");
     for (int i = 0; i < 24; ++i) {
-      rows << "{\"text\": \"The quick brown fox number " << i % 4 << " jumps over the lazy dog.\"}\n";
+      rows << "{\"text\": \"The quick brown fox number " << i << " jumps over the lazy dog.\"}\n";
     }
     std::ofstream(dir_ + "/recipe.toml")
-        << "seed = 3\n[model]\nfamily = \"llama\"\nlayers = 2\nhidden = 32\nheads = 4\nkv_heads = 2\n"
+        << "seed = 3\n[model]\nfamily = \"llama\"\nlayers = 2\nhidden = 32\nheads = 4\nkv_heads = "
+           "2\n"
         << "context = 64\ntie_embeddings = true\n[data]\nfiles = [\"" << dir_
         << "/rows.jsonl\"]\nmax_tokens = 64\nheld_out = 0.2\n[tune]\nmode = \"full\"\n"
         << "[train]\nsteps = 20\nbatch_size = 4\n[optim]\nlr = 0.01\n";
   }
-  void TearDown() override { fs::remove_all(dir_); }
-
   Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets = {},
                           bool resume = false, int64_t stop_after = -1) {
     const auto recipe = load_recipe(dir_ + "/recipe.toml", sets);
@@ -63,7 +57,8 @@ class Pretrain : public testing::Test {
         .checkpoint->manifest.digest;
   }
 
-  std::string dir_;
+  const TestDir folder_;
+  const std::string dir_ = folder_.path();
 };
 
 TEST_F(Pretrain, ANewModelLearnsFromTheUniformLoss) {
@@ -142,6 +137,58 @@ TEST_F(Pretrain, TheCountIsThatOfTheModelThatIsMade) {
   const Recipe lion = load_recipe(dir_ + "/recipe.toml", {"optim.optimizer=lion"}).value();
   EXPECT_EQ(count_recipe(lion)->optimizer_bytes, 4 * model->num_parameters);
   EXPECT_NE(count_text(count).find("Hoffmann et al. 2022"), std::string::npos);
+}
+
+// The same, on token shards.
+class PretrainShards : public Pretrain {
+ protected:
+  void SetUp() override {
+    Pretrain::SetUp();
+    build("");
+    std::ofstream(dir_ + "/recipe.toml")
+        << "seed = 3\n[model]\nfamily = \"llama\"\nlayers = 2\nhidden = 32\nheads = 4\n"
+        << "context = 64\n[data]\nformat = \"shards\"\nfiles = [\"" << dir_
+        << "/shards\"]\nmax_tokens = 24\n[tune]\nmode = \"full\"\n"
+        << "[train]\nsteps = 12\nbatch_size = 4\n[optim]\nlr = 0.01\n";
+  }
+
+  // Shards of the fixture's rows.
+  void build(const std::string& tokenizer) {
+    LoadedModel named;
+    named.tokenizer = read_tokenizer_source(tokenizer).value();
+    ShardBuildOptions options;
+    options.inputs = {dir_ + "/rows.jsonl"};
+    options.out = dir_ + "/shards" + (tokenizer.empty() ? "" : "_other");
+    options.tokenizer = make_model_text(named)->tokenizer;
+    options.tokenizer_name = tokenizer.empty() ? "bytes" : tokenizer;
+    options.held_out = 0.2;
+    options.exact_duplicates = true;
+    options.piece_bytes = 500;
+    ASSERT_TRUE(build_shards(options).ok());
+  }
+};
+
+TEST_F(PretrainShards, LearnAndResumeWithTheSameBits) {
+  for (const std::string across : {"false", "true"}) {
+    const std::vector<std::string> sets{"data.across_documents=" + across,
+                                        "train.batch_tokens=100"};
+    const TrainResult whole = run(across + "whole", sets).value();
+    EXPECT_LT(whole.last_eval_loss, whole.first_eval_loss - 0.7);
+    ASSERT_TRUE(run(across + "cut", sets, false, 5).ok());
+    ASSERT_TRUE(run(across + "cut", sets, true).ok());
+    EXPECT_EQ(digest(across + "whole"), digest(across + "cut"));
+  }
+}
+
+TEST_F(PretrainShards, HeldOutRowsAndOtherTokenizersAreRefused) {
+  EXPECT_NE(refusal({"data.held_out=0.1"}).find("held-out documents of their own"),
+            std::string::npos);
+  build(test::source_path("tests/golden/tiny/llama_tied"));
+  EXPECT_NE(refusal({"data.files=" + dir_ + "/shards_other"}).find("another tokenizer"),
+            std::string::npos);
+  EXPECT_NE(refusal({"data.files=" + dir_}).find("no index.json"), std::string::npos);
+  EXPECT_NE(refusal({"data.format=text", "data.across_documents=true"}).find("\"shards\""),
+            std::string::npos);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "mainspring/ckpt/checkpoint.h"
+#include "mainspring/data/shard_set.h"
 #include "mainspring/io/test_dir.h"
 #include "tests/support/golden_files.h"
 
@@ -83,6 +84,52 @@ TEST_F(Killed, AtRandomMomentsAndResumedGivesTheSameBits) {
   EXPECT_GT(kills, 0) << "no kill hit the run: it is too short for this test";
   ASSERT_EQ(train("cut", fs::exists(dir_ + "/cut"), -1), 0);
   EXPECT_EQ(digest("whole"), digest("cut"));
+}
+
+// Starts `mainspring data build` on the rows, kills it after `kill_ms` (never if < 0).
+int build_shards(const std::string& dir, const std::string& out, int kill_ms) {
+  const std::string rows = dir + "/text.jsonl";
+  const std::string folder = dir + "/" + out;
+  const pid_t child = fork();
+  if (child == 0) {
+    freopen((dir + "/out.txt").c_str(), "w", stdout);
+    freopen((dir + "/err.txt").c_str(), "w", stderr);
+    const std::string path = program();
+    execl(path.c_str(), path.c_str(), "data", "build", "--in", rows.c_str(), "--out",
+          folder.c_str(), "--held-out", "0.1", "--near-duplicates", "0.8", "--piece-mib", "1",
+          "--threads", "2", nullptr);
+    _exit(127);
+  }
+  if (kill_ms >= 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kill_ms));
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(KilledBuild, AtRandomMomentsGoesOnToTheSameShards) {
+  const TestDir dir;
+  std::ofstream rows(dir.path() + "/text.jsonl");
+  for (int i = 0; i < 12000; ++i) {
+    rows << "{\"text\": \"";
+    for (int w = 0; w < 60; ++w) rows << "w" << (i * 131 + w * w * 7) % 9973 << " ";
+    rows << "\"}\n";
+  }
+  rows.close();
+  ASSERT_EQ(build_shards(dir.path(), "whole", -1), 0);
+  int kills = 0;
+  for (int kill_ms : {15, 40, 70, 110, 160, 220, 300, 400}) {
+    if (WIFSIGNALED(build_shards(dir.path(), "cut", kill_ms))) ++kills;
+  }
+  EXPECT_GT(kills, 1) << "no kill hit the build: it is too short for this test";
+  ASSERT_EQ(build_shards(dir.path(), "cut", -1), 0);
+  const ShardIndex whole = read_shard_index(dir.path() + "/whole").value();
+  const ShardIndex cut = read_shard_index(dir.path() + "/cut").value();
+  EXPECT_EQ(whole.digest(), cut.digest());
+  EXPECT_GT(whole.train.size(), 3u);
+  EXPECT_TRUE(ShardSet::open(dir.path() + "/cut").value()->verify().ok());
 }
 
 }  // namespace

@@ -1,0 +1,320 @@
+#include "mainspring/data/shard_build.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+#include "mainspring/base/thread_pool.h"
+#include "mainspring/data/dedupe.h"
+#include "mainspring/data/documents.h"
+#include "mainspring/data/token_shard.h"
+#include "mainspring/io/atomic_file.h"
+#include "mainspring/io/json.h"
+#include "mainspring/io/mapped_file.h"
+
+namespace mainspring {
+namespace {
+
+enum class Fate : uint8_t { kTrain, kHeldOut, kEmpty, kExact, kNear };
+
+/// What the scan knows of one document; written as it lies.
+struct Scanned {
+  Digest128 text;
+  uint64_t is_empty = 0;
+  MinHash hashes{};
+};
+static_assert(std::is_trivially_copyable_v<Scanned>);
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
+}
+
+std::string numbered(const char* stem, size_t piece, const char* ending) {
+  char name[48];
+  std::snprintf(name, sizeof(name), "%s-%06zu%s", stem, piece, ending);
+  return name;
+}
+
+Json options_json(const ShardBuildOptions& o, const std::string& tokenizer_id) {
+  return {{"field", o.field},
+          {"tokenizer_id", tokenizer_id},
+          {"held_out", o.held_out},
+          {"keep_exact_duplicates", o.exact_duplicates},
+          {"near_threshold", o.near_threshold},
+          {"piece_bytes", o.piece_bytes}};
+}
+
+Json inputs_json(const std::vector<InputFile>& files) {
+  Json list = Json::array();
+  for (const InputFile& file : files) {
+    list.push_back(
+        {{"path", file.path}, {"bytes", file.size_bytes}, {"changed_ns", file.changed_ns}});
+  }
+  return list;
+}
+
+class Build {
+ public:
+  explicit Build(const ShardBuildOptions& options)
+      : options_(options), pool_(std::max(1, options.num_threads)) {}
+
+  Result<ShardIndex> run();
+
+ private:
+  Status check_options() const;
+  Status open();
+  Status scan();
+  Status scan_piece(size_t piece);
+  Result<std::vector<Scanned>> read_scan(size_t piece) const;
+  Status decide();
+  Status tokenize();
+  Status tokenize_piece(size_t piece);
+  Result<Json> write_part(const ShardWriter& shard, const std::string& name) const;
+  Status collect(ShardIndex& index) const;
+
+  std::string out(const std::string& name) const { return join_path(options_.out, name); }
+  std::string work(const std::string& name) const { return join_path(out("work"), name); }
+  Status stopped() const {
+    if (options_.should_stop && options_.should_stop())
+      return unavailable(options_.out + ": stopped; the same command goes on from here");
+    return {};
+  }
+  /// `step(piece)` for every piece in parallel; the error of the first piece that has one.
+  Status for_each_piece(const std::string& name, const std::function<Status(size_t)>& step);
+
+  const ShardBuildOptions& options_;
+  ThreadPool pool_;
+  std::vector<InputFile> files_;
+  std::vector<InputPiece> pieces_;
+  std::string tokenizer_id_;
+  std::string built_with_;
+  std::vector<std::vector<Fate>> fates_;  // per piece, document
+  ShardIndex counts_;
+};
+
+Status Build::check_options() const {
+  const auto in_range = [](double x, double high) { return x >= 0 && x < high; };
+  if (!in_range(options_.held_out, 1)) {
+    return invalid_argument("held-out share: expected [0, 1), got " +
+                            std::to_string(options_.held_out));
+  }
+  if (!in_range(options_.near_threshold, 1.0000001)) {
+    return invalid_argument("near-duplicate threshold: expected 0 to 1, got " +
+                            std::to_string(options_.near_threshold));
+  }
+  if (options_.piece_bytes < 1) return invalid_argument("bytes of a piece: expected 1 or more");
+  if (!options_.tokenizer->eos_token().has_value()) {
+    return invalid_argument(options_.tokenizer_name +
+                            ": the tokenizer names no end-of-text token to put between documents");
+  }
+  return {};
+}
+
+// The folder is new, or holds the beginning or the end of this very build.
+Status Build::open() {
+  MS_ASSIGN_OR_RETURN(files_, list_input_files(options_.inputs));
+  pieces_ = cut_into_pieces(files_, options_.piece_bytes);
+  MS_ASSIGN_OR_RETURN(const std::string json, options_.tokenizer->to_json());
+  tokenizer_id_ = checksum128(json.data(), json.size()).hex();
+  const Json options = options_json(options_, tokenizer_id_);
+  const Json inputs = inputs_json(files_);
+  built_with_ = json_text(Json{{"options", options}, {"inputs", inputs}});
+  MS_RETURN_IF_ERROR(make_directories(out("work")));
+  const std::string path = work("build.json");
+  if (!is_regular_file(path)) return write_file_atomically(path, built_with_);
+  MS_ASSIGN_OR_RETURN(const Json before, read_json_file(path));
+  if (before.value("options", Json()) != options) {
+    return failed_precondition(options_.out + ": was begun with options " +
+                               json_text(before.value("options", Json())) + ", not " +
+                               json_text(options) + "; give another folder or remove it");
+  }
+  if (before.value("inputs", Json()) != inputs) {
+    return failed_precondition(options_.out +
+                               ": was begun with other input files, or they have changed; give "
+                               "another folder or remove it");
+  }
+  return {};
+}
+
+Status Build::for_each_piece(const std::string& name, const std::function<Status(size_t)>& step) {
+  int64_t total = 0;
+  for (const InputPiece& piece : pieces_) total += piece.size_bytes;
+  std::mutex mutex;
+  int64_t done = 0;
+  std::atomic<bool> failed = false;
+  std::vector<Status> statuses(pieces_.size());
+  pool_.run(static_cast<int64_t>(pieces_.size()), [&](int64_t task, int) {
+    const auto piece = static_cast<size_t>(task);
+    if (failed) return;
+    statuses[piece] = stopped();
+    if (statuses[piece].ok()) statuses[piece] = step(piece);
+    if (!statuses[piece].ok()) {
+      failed = true;
+      return;
+    }
+    const std::lock_guard lock(mutex);
+    done += pieces_[piece].size_bytes;
+    if (options_.on_progress) options_.on_progress(name, done, total);
+  });
+  for (const Status& status : statuses) MS_RETURN_IF_ERROR(status);
+  return {};
+}
+
+Status Build::scan_piece(size_t piece) {
+  if (read_scan(piece).ok()) return {};
+  std::string bytes;
+  const auto add = [&](std::string_view text, const std::string&) -> Status {
+    MS_RETURN_IF_ERROR(stopped());
+    Scanned scanned;
+    scanned.text = checksum128(text.data(), text.size());
+    scanned.is_empty = is_blank(text) ? 1 : 0;
+    if (options_.near_threshold > 0) scanned.hashes = min_hash(text);
+    bytes.append(reinterpret_cast<const char*>(&scanned), sizeof(scanned));
+    return {};
+  };
+  MS_RETURN_IF_ERROR(for_each_document(files_, pieces_[piece], options_.field, add));
+  const Digest128 sum = checksum128(bytes.data(), bytes.size());
+  bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
+  return write_file_atomically(work(numbered("piece", piece, ".scan")), bytes);
+}
+
+Result<std::vector<Scanned>> Build::read_scan(size_t piece) const {
+  const std::string path = work(numbered("piece", piece, ".scan"));
+  MS_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
+  const auto bytes = file->bytes();
+  Digest128 sum;
+  if (bytes.size() < sizeof(sum) || (bytes.size() - sizeof(sum)) % sizeof(Scanned) != 0) {
+    return data_loss(path + ": is not whole");
+  }
+  const size_t size = bytes.size() - sizeof(sum);
+  std::memcpy(&sum, bytes.data() + size, sizeof(sum));
+  if (checksum128(bytes.data(), size) != sum) return data_loss(path + ": checksum differs");
+  std::vector<Scanned> documents(size / sizeof(Scanned));
+  std::memcpy(documents.data(), bytes.data(), size);
+  return documents;
+}
+
+Status Build::decide() {
+  Deduplicator duplicates(options_.near_threshold);
+  fates_.resize(pieces_.size());
+  const auto limit = static_cast<uint64_t>(options_.held_out * 0x1p64);
+  for (size_t piece = 0; piece < pieces_.size(); ++piece) {
+    MS_ASSIGN_OR_RETURN(const std::vector<Scanned> documents, read_scan(piece));
+    for (const Scanned& document : documents) {
+      ++counts_.num_documents;
+      Fate fate = document.text.high < limit ? Fate::kHeldOut : Fate::kTrain;
+      if (document.is_empty != 0) {
+        fate = Fate::kEmpty;
+        ++counts_.num_empty;
+      } else {
+        const Duplicate duplicate = duplicates.add(document.text, &document.hashes);
+        if (duplicate == Duplicate::kExact && !options_.exact_duplicates) {
+          fate = Fate::kExact;
+          ++counts_.num_exact;
+        } else if (duplicate == Duplicate::kNear) {
+          fate = Fate::kNear;
+          ++counts_.num_near;
+        }
+      }
+      fates_[piece].push_back(fate);
+    }
+    counts_.num_bytes += pieces_[piece].size_bytes;
+  }
+  return {};
+}
+
+// null for a shard without a document.
+Result<Json> Build::write_part(const ShardWriter& shard, const std::string& name) const {
+  if (shard.num_documents() == 0) return Json(nullptr);
+  MS_ASSIGN_OR_RETURN(const Digest128 sum,
+                      shard.write(out(name), options_.tokenizer->vocab_size()));
+  return Json{{"file", name},
+              {"tokens", shard.num_tokens()},
+              {"documents", shard.num_documents()},
+              {"checksum", sum.hex()}};
+}
+
+Status Build::tokenize_piece(size_t piece) {
+  const std::string marker = work(numbered("piece", piece, ".done"));
+  if (is_regular_file(marker)) return {};  // it came after its shards
+  const int32_t end = *options_.tokenizer->eos_token();
+  ShardWriter train;
+  ShardWriter held_out;
+  size_t index = 0;
+  const auto add = [&](std::string_view text, const std::string& place) -> Status {
+    MS_RETURN_IF_ERROR(stopped());
+    if (index >= fates_[piece].size()) return data_loss(place + ": was changed while it was read");
+    const Fate fate = fates_[piece][index++];
+    if (fate != Fate::kTrain && fate != Fate::kHeldOut) return {};
+    auto tokens = options_.tokenizer->encode(
+        text, {.add_special_tokens = false, .parse_special_tokens = false});
+    if (!tokens.ok()) return tokens.status().with_context(place);
+    tokens->push_back(end);
+    (fate == Fate::kTrain ? train : held_out).add(*tokens);
+    return {};
+  };
+  MS_RETURN_IF_ERROR(for_each_document(files_, pieces_[piece], options_.field, add));
+  Json done;
+  MS_ASSIGN_OR_RETURN(done["train"], write_part(train, numbered("train", piece, ".mss")));
+  MS_ASSIGN_OR_RETURN(done["held_out"], write_part(held_out, numbered("held", piece, ".mss")));
+  return write_file_atomically(marker, json_text(done));
+}
+
+Status Build::collect(ShardIndex& index) const {
+  index = counts_;
+  index.tokenizer = options_.tokenizer_name;
+  index.tokenizer_id = tokenizer_id_;
+  index.vocabulary = options_.tokenizer->vocab_size();
+  index.end_token = *options_.tokenizer->eos_token();
+  index.built_with = built_with_;
+  for (size_t piece = 0; piece < pieces_.size(); ++piece) {
+    const std::string path = work(numbered("piece", piece, ".done"));
+    MS_ASSIGN_OR_RETURN(const Json root, read_json_file(path));
+    for (const auto& [key, shards] :
+         {std::pair{"train", &index.train}, std::pair{"held_out", &index.held_out}}) {
+      if (!root.contains(key) || root[key].is_null()) continue;
+      MS_ASSIGN_OR_RETURN(const JsonObject shard, JsonObject::from(root[key], path, key));
+      ShardEntry& entry = shards->emplace_back();
+      MS_ASSIGN_OR_RETURN(entry.file, shard.get_string("file"));
+      MS_ASSIGN_OR_RETURN(entry.num_tokens, shard.get_int("tokens"));
+      MS_ASSIGN_OR_RETURN(entry.num_documents, shard.get_int("documents"));
+      MS_ASSIGN_OR_RETURN(entry.checksum, shard.get_string("checksum"));
+    }
+  }
+  if (index.train.empty()) {
+    return invalid_argument(
+        "no document is left to train on: " + std::to_string(index.num_documents) + " read, " +
+        std::to_string(index.num_empty) + " empty, " +
+        std::to_string(index.num_exact + index.num_near) + " duplicates");
+  }
+  return {};
+}
+
+Result<ShardIndex> Build::run() {
+  MS_RETURN_IF_ERROR(check_options());
+  MS_RETURN_IF_ERROR(open());
+  if (is_regular_file(out(kShardIndexName))) return read_shard_index(options_.out);
+  for (const std::string& folder : {options_.out, out("work")}) {
+    MS_RETURN_IF_ERROR(remove_temporaries(folder).status());
+  }
+  MS_RETURN_IF_ERROR(for_each_piece("scan", [&](size_t piece) { return scan_piece(piece); }));
+  MS_RETURN_IF_ERROR(decide());
+  MS_RETURN_IF_ERROR(
+      for_each_piece("tokenize", [&](size_t piece) { return tokenize_piece(piece); }));
+  ShardIndex index;
+  MS_RETURN_IF_ERROR(collect(index));
+  MS_RETURN_IF_ERROR(write_shard_index(options_.out, index));
+  for (size_t piece = 0; piece < pieces_.size(); ++piece) {  // build.json stays: it names the build
+    for (const char* ending : {".scan", ".done"}) {
+      MS_RETURN_IF_ERROR(remove_tree(work(numbered("piece", piece, ending))));
+    }
+  }
+  return index;
+}
+
+}  // namespace
+
+Result<ShardIndex> build_shards(const ShardBuildOptions& options) { return Build(options).run(); }
+
+}  // namespace mainspring
