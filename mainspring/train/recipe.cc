@@ -48,6 +48,11 @@ class Schema {
   }
 
  private:
+  void add_model(ModelRecipe& model);
+  void add_data(DataRecipe& data);
+  void add_training(Recipe& r);
+  void add_optim(OptimRecipe& optim);
+
   void integer(std::string key, int64_t& target, int64_t low, std::string meaning);
   void number(std::string key, double& target, double low, double high, std::string meaning);
   void text(std::string key, std::string& target, std::string meaning);
@@ -188,45 +193,57 @@ Schema::Schema(Recipe& r) {
                    "of the data order, adapter initialisation, dropout and samples", seed,
                    [&r] { return Json(r.seed); }});
   text("title", r.title, "of the report; the recipe file's name if empty");
-  text("model.path", r.model.path, "Hugging Face folder or .gguf file");
-  choice("model.family", r.model.family, {"", "llama", "qwen3"},
+  add_model(r.model);
+  add_data(r.data);
+  add_training(r);
+  add_optim(r.optim);
+}
+
+void Schema::add_model(ModelRecipe& model) {
+  text("model.path", model.path, "Hugging Face folder or .gguf file");
+  choice("model.family", model.family, {"", "llama", "qwen3"},
          "a new model of this family and the shape below, instead of model.path");
-  integer("model.layers", r.model.layers, 1, "decoder layers");
-  integer("model.hidden", r.model.hidden, 1, "width of the residual stream");
-  integer("model.heads", r.model.heads, 1, "query heads");
-  integer("model.kv_heads", r.model.kv_heads, 0, "key and value heads; 0: as many as heads");
-  integer("model.head_dim", r.model.head_dim, 0, "width of a head; 0: hidden / heads");
-  integer("model.intermediate", r.model.intermediate, 0,
+  integer("model.layers", model.layers, 1, "decoder layers");
+  integer("model.hidden", model.hidden, 1, "width of the residual stream");
+  integer("model.heads", model.heads, 1, "query heads");
+  integer("model.kv_heads", model.kv_heads, 0, "key and value heads; 0: as many as heads");
+  integer("model.head_dim", model.head_dim, 0, "width of a head; 0: hidden / heads");
+  integer("model.intermediate", model.intermediate, 0,
           "width of the MLP; 0: 8/3 hidden, up to a multiple of 32");
-  integer("model.vocab", r.model.vocab, 0, "rows of the embedding; 0: the tokenizer's tokens");
-  integer("model.context", r.model.context, 2, "longest sequence");
-  boolean("model.tie_embeddings", r.model.tie_embeddings, "the head is the embedding");
-  boolean("model.qk_norm", r.model.qk_norm, "norms on q and k; qwen3 always has them");
-  number("model.rope_theta", r.model.rope_theta, 1, kAny, "base of the rotary frequencies");
-  number("model.rms_eps", r.model.rms_eps, 1e-12, 1, "of the norms");
-  choice("model.init", r.model.init, {"scaled", "normal", "fan_in"},
+  integer("model.vocab", model.vocab, 0, "rows of the embedding; 0: the tokenizer's tokens");
+  integer("model.context", model.context, 2, "longest sequence");
+  boolean("model.tie_embeddings", model.tie_embeddings, "the head is the embedding");
+  boolean("model.qk_norm", model.qk_norm, "norms on q and k; qwen3 always has them");
+  number("model.rope_theta", model.rope_theta, 1, kAny, "base of the rotary frequencies");
+  number("model.rms_eps", model.rms_eps, 1e-12, 1, "of the norms");
+  choice("model.init", model.init, {"scaled", "normal", "fan_in"},
          "new weights: normal(0, init_std), with the ends of residual branches divided by "
          "sqrt(2 layers); normal everywhere; linears by 1 / sqrt(in)");
-  number("model.init_std", r.model.init_std, 0, 10, "standard deviation of new weights");
-  text("model.tokenizer", r.model.tokenizer,
+  number("model.init_std", model.init_std, 0, 10, "standard deviation of new weights");
+  text("model.tokenizer", model.tokenizer,
        "of a new model: tokenizer.json, its folder or a .gguf file; empty: one token per byte");
-  choice("model.dtype", r.model.dtype, {"bf16", "f32"},
-         "compute dtype; masters and moments are f32");
-  choice("model.quantise", r.model.quantise, {"", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "nf4"},
+  choice("model.dtype", model.dtype, {"bf16", "f32"}, "compute dtype; masters and moments are f32");
+  choice("model.quantise", model.quantise, {"", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "nf4"},
          "store the frozen base's linears quantised (QLoRA); empty: as in the file");
-  texts("data.files", r.data.files, "JSONL files of training rows");
-  numbers("data.weights", r.data.weights, "share of samples per file; empty: by number of rows");
-  choice("data.format", r.data.format, {"auto", "chat", "completion", "tokens", "text", "shards"},
+}
+
+void Schema::add_data(DataRecipe& data) {
+  texts("data.files", data.files, "JSONL files of training rows");
+  numbers("data.weights", data.weights, "share of samples per file; empty: by number of rows");
+  choice("data.format", data.format, {"auto", "chat", "completion", "tokens", "text", "shards"},
          "what a row is; shards: data.files are folders that mainspring data build made");
-  boolean("data.across_documents", r.data.across_documents,
+  boolean("data.across_documents", data.across_documents,
           "shards: a window is one sequence, whatever documents it holds; else one per document");
-  choice("data.loss_on", r.data.loss_on, {"assistant", "all"}, "which tokens are learned");
-  integer("data.max_tokens", r.data.max_tokens, 2, "longer rows are left out and counted");
-  boolean("data.shuffle", r.data.shuffle, "draw rows in a keyed order, else in file order");
-  number("data.held_out", r.data.held_out, 0, 0.9, "fraction of rows kept for evaluation");
-  texts("data.eval_files", r.data.eval_files, "evaluation rows of their own");
-  number("data.stall_timeout_s", r.data.stall_timeout_s, 0.01, kAny,
+  choice("data.loss_on", data.loss_on, {"assistant", "all"}, "which tokens are learned");
+  integer("data.max_tokens", data.max_tokens, 2, "longer rows are left out and counted");
+  boolean("data.shuffle", data.shuffle, "draw rows in a keyed order, else in file order");
+  number("data.held_out", data.held_out, 0, 0.9, "fraction of rows kept for evaluation");
+  texts("data.eval_files", data.eval_files, "evaluation rows of their own");
+  number("data.stall_timeout_s", data.stall_timeout_s, 0.01, kAny,
          "seconds after which a silent file is named");
+}
+
+void Schema::add_training(Recipe& r) {
   choice("tune.mode", r.tune.mode, {"lora", "full"}, "what learns: an adapter or all weights");
   integer("tune.rank", r.tune.rank, 1, "LoRA rank");
   number("tune.alpha", r.tune.alpha, 0, kAny, "LoRA alpha; the branch is scaled by alpha / rank");
@@ -246,6 +263,14 @@ Schema::Schema(Recipe& r) {
          "global norm that gradients are clipped to; 0: off");
   number("train.z_loss", r.train.z_loss, 0, 1,
          "times the square of each token's log-normaliser, added to the loss; 0: off");
+  choice("train.spikes", r.train.spikes, {"ignore", "skip", "rollback"},
+         "a step whose loss is out of line: is taken as any other; is not applied; is not applied, "
+         "and if the step before spoiled the weights, the run goes back to a checkpoint before it "
+         "and leaves that batch out");
+  number("train.spike_factor", r.train.spike_factor, 0.1, kAny,
+         "a spike is so many median distances above the median of the last losses");
+  integer("train.spike_window", r.train.spike_window, 4, "losses that say what is usual");
+  integer("train.max_spikes", r.train.max_spikes, 1, "spikes before the run stops");
   integer("train.max_bad_steps", r.train.max_bad_steps, 1,
           "non-finite steps in a row before the run stops");
   integer("train.eval_every", r.train.eval_every, 0,
@@ -255,43 +280,48 @@ Schema::Schema(Recipe& r) {
   integer("train.sample_tokens", r.train.sample_tokens, 1, "longest answer");
   texts("train.disabled_passes", r.train.disabled_passes,
         "graph passes switched off; changes no bit");
-  choice("optim.optimizer", r.optim.optimizer, optimizer_names(),
-         "what moves the weights; muon: hidden matrices, with adamw for the rest");
-  const auto groups = [&r](const ConfigValue& value) { return read_groups(value, r.optim.groups); };
-  keys_.push_back({"optim.groups", "list of tables",
-                   "parameters moved differently: {params, optimizer, lr_scale, weight_decay}; "
-                   "names may hold *, the first group that names a parameter takes it",
-                   groups, [&r] { return groups_json(r.optim.groups); }});
-  number("optim.lr", r.optim.lr, 0, kAny, "peak learning rate");
-  number("optim.beta1", r.optim.beta1, 0, 0.9999999, "AdamW");
-  number("optim.beta2", r.optim.beta2, 0, 0.9999999, "AdamW");
-  number("optim.eps", r.optim.eps, 0, kAny, "AdamW");
-  number("optim.weight_decay", r.optim.weight_decay, 0, kAny, "decoupled, every optimizer");
-  number("optim.momentum", r.optim.momentum, 0, 0.9999999, "Muon");
-  boolean("optim.nesterov", r.optim.nesterov, "Muon");
-  choice(
-      "optim.muon_scale", r.optim.muon_scale, {"match_adamw", "original", "spectral"},
-      "Muon's rate by a matrix's (rows, columns): times 0.2 sqrt(max(rows, columns)), as AdamW's "
-      "rates want; sqrt(max(1, rows / columns)); sqrt(rows / columns)");
-  choice("optim.muon_products", r.optim.muon_products, {"bf16", "f32"},
-         "dtype of Muon's Newton-Schulz products");
-  number("optim.lion_beta1", r.optim.lion_beta1, 0, 0.9999999, "Lion");
-  number("optim.lion_beta2", r.optim.lion_beta2, 0, 0.9999999, "Lion");
-  number("optim.adafactor_decay", r.optim.adafactor_decay, -10, 0,
-         "Adafactor: exponent of the second moment's rate");
-  number("optim.adafactor_eps", r.optim.adafactor_eps, 0, kAny, "Adafactor: least parameter scale");
-  number("optim.adafactor_clip", r.optim.adafactor_clip, 1, kAny,
-         "Adafactor: largest root mean square of an update's direction");
-  choice("optim.schedule", r.optim.schedule, {"constant", "linear", "cosine", "wsd"},
-         "of the learning rate");
-  integer("optim.warmup_steps", r.optim.warmup_steps, 0, "linear rise from zero");
-  integer("optim.decay_steps", r.optim.decay_steps, 0, "wsd: length of the final fall");
-  number("optim.final_ratio", r.optim.final_ratio, 0, 1, "last rate as a fraction of the peak");
   integer("checkpoint.every", r.checkpoint.every, 0,
           "steps between checkpoints; 0: the last step only");
   integer("checkpoint.keep_last", r.checkpoint.keep_last, 1, "newest checkpoints kept");
   integer("checkpoint.keep_best", r.checkpoint.keep_best, 0,
           "checkpoints with the best evaluation kept besides");
+}
+
+void Schema::add_optim(OptimRecipe& optim) {
+  choice("optim.optimizer", optim.optimizer, optimizer_names(),
+         "what moves the weights; muon: hidden matrices, with adamw for the rest");
+  const auto groups = [&optim](const ConfigValue& value) {
+    return read_groups(value, optim.groups);
+  };
+  keys_.push_back({"optim.groups", "list of tables",
+                   "parameters moved differently: {params, optimizer, lr_scale, weight_decay}; "
+                   "names may hold *, the first group that names a parameter takes it",
+                   groups, [&optim] { return groups_json(optim.groups); }});
+  number("optim.lr", optim.lr, 0, kAny, "peak learning rate");
+  number("optim.beta1", optim.beta1, 0, 0.9999999, "AdamW");
+  number("optim.beta2", optim.beta2, 0, 0.9999999, "AdamW");
+  number("optim.eps", optim.eps, 0, kAny, "AdamW");
+  number("optim.weight_decay", optim.weight_decay, 0, kAny, "decoupled, every optimizer");
+  number("optim.momentum", optim.momentum, 0, 0.9999999, "Muon");
+  boolean("optim.nesterov", optim.nesterov, "Muon");
+  choice(
+      "optim.muon_scale", optim.muon_scale, {"match_adamw", "original", "spectral"},
+      "Muon's rate by a matrix's (rows, columns): times 0.2 sqrt(max(rows, columns)), as AdamW's "
+      "rates want; sqrt(max(1, rows / columns)); sqrt(rows / columns)");
+  choice("optim.muon_products", optim.muon_products, {"bf16", "f32"},
+         "dtype of Muon's Newton-Schulz products");
+  number("optim.lion_beta1", optim.lion_beta1, 0, 0.9999999, "Lion");
+  number("optim.lion_beta2", optim.lion_beta2, 0, 0.9999999, "Lion");
+  number("optim.adafactor_decay", optim.adafactor_decay, -10, 0,
+         "Adafactor: exponent of the second moment's rate");
+  number("optim.adafactor_eps", optim.adafactor_eps, 0, kAny, "Adafactor: least parameter scale");
+  number("optim.adafactor_clip", optim.adafactor_clip, 1, kAny,
+         "Adafactor: largest root mean square of an update's direction");
+  choice("optim.schedule", optim.schedule, {"constant", "linear", "cosine", "wsd"},
+         "of the learning rate");
+  integer("optim.warmup_steps", optim.warmup_steps, 0, "linear rise from zero");
+  integer("optim.decay_steps", optim.decay_steps, 0, "wsd: length of the final fall");
+  number("optim.final_ratio", optim.final_ratio, 0, 1, "last rate as a fraction of the peak");
 }
 
 using Origins = std::map<std::string, std::string>;

@@ -70,6 +70,10 @@ struct TrainRecipe {
   std::string recompute = "none";  // none | selective | full
   double max_grad_norm = 1.0;      // 0: no clipping
   double z_loss = 0.0;             // times lse^2 per token
+  std::string spikes = "ignore";   // ignore | skip | rollback
+  double spike_factor = 20.0;      // median distances above the median loss
+  int64_t spike_window = 32;       // losses that say what is usual
+  int64_t max_spikes = 20;         // before the run stops
   int64_t max_bad_steps = 3;       // non-finite steps in a row before the run stops
   int64_t eval_every = 0;          // 0: at the end only
   int64_t eval_rows = 64;

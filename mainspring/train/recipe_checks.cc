@@ -58,6 +58,20 @@ Status check_shards(const Recipe& r) {
   return {};
 }
 
+Status check_spikes(const Recipe& r) {
+  if (r.train.spikes != "rollback") return {};
+  if (r.checkpoint.every == 0) {
+    return invalid_argument(
+        "train.spikes = \"rollback\" goes back to checkpoints: set checkpoint.every");
+  }
+  if (r.checkpoint.keep_last < 2) {
+    return invalid_argument(
+        "train.spikes = \"rollback\" needs checkpoint.keep_last of 2 or more: the newest may be "
+        "spoiled");
+  }
+  return {};
+}
+
 Status check_schedule(const Recipe& r) {
   if (r.optim.schedule == "wsd" && r.optim.decay_steps == 0) {
     return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
@@ -112,6 +126,7 @@ Status check_recipe(const Recipe& r) {
                             std::to_string(r.data.weights.size()));
   }
   MS_RETURN_IF_ERROR(check_shards(r));
+  MS_RETURN_IF_ERROR(check_spikes(r));
   if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
     return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
   }

@@ -20,6 +20,7 @@ constexpr std::string_view kFree[] = {
     "train.recompute",
     "train.max_grad_norm",
     "train.max_bad_steps",
+    "train.max_spikes",
     "train.eval_every",
     "train.eval_rows",
     "train.sample_prompts",

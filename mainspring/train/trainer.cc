@@ -1,9 +1,11 @@
 #include "mainspring/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 
 #include "mainspring/ckpt/writer.h"
 #include "mainspring/io/atomic_file.h"
@@ -16,6 +18,7 @@
 #include "mainspring/train/flops.h"
 #include "mainspring/train/resume_check.h"
 #include "mainspring/train/setup.h"
+#include "mainspring/train/spike_guard.h"
 
 namespace mainspring {
 namespace {
@@ -50,11 +53,66 @@ double cross_entropy_of(const std::vector<Datum>& datums, const ForwardBackwardR
   return sum;
 }
 
+// Samples [begin, end) of the stream.
+struct SampleRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+constexpr const char* kLeftOut = "left_out";
+constexpr const char* kSpikeLosses = "spike_losses";
+constexpr const char* kNumSpikes = "num_spikes";
+constexpr const char* kPrevious = "previous_batch";
+
+// A batch that was applied: where the stream stood before it, and how many steps were done.
+struct AppliedBatch {
+  DataState data;
+  SampleRange samples;
+  int64_t step = 0;
+};
+
+std::string batch_text(const AppliedBatch& batch) {
+  std::string text = std::to_string(batch.step) + " " + std::to_string(batch.samples.begin) + " " +
+                     std::to_string(batch.samples.end) + " " +
+                     std::to_string(batch.data.next_sample);
+  for (int64_t cursor : batch.data.cursors) text += " " + std::to_string(cursor);
+  return text;
+}
+
+// `data`: of the same stream, for its digest.
+AppliedBatch parse_batch(const std::string& text, const DataState& data) {
+  std::istringstream in(text);
+  AppliedBatch batch;
+  in >> batch.step >> batch.samples.begin >> batch.samples.end >> batch.data.next_sample;
+  for (int64_t cursor = 0; in >> cursor;) batch.data.cursors.push_back(cursor);
+  batch.data.data_digest = data.data_digest;
+  return batch;
+}
+
+std::string ranges_text(const std::vector<SampleRange>& ranges) {
+  std::string text;
+  for (const SampleRange& range : ranges) {
+    text += std::to_string(range.begin) + " " + std::to_string(range.end) + " ";
+  }
+  return text;
+}
+
+std::vector<SampleRange> parse_ranges(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<SampleRange> ranges;
+  for (SampleRange range; in >> range.begin >> range.end;) ranges.push_back(range);
+  return ranges;
+}
+
 // One run: what is set up once, and the loop over steps.
 class Run {
  public:
   Run(const Recipe& recipe, Executor& executor, const TrainOptions& options)
-      : recipe_(recipe), executor_(executor), options_(options) {}
+      : recipe_(recipe),
+        executor_(executor),
+        options_(options),
+        guard_(recipe.train.spikes == "ignore" ? 0.0 : recipe.train.spike_factor,
+               recipe.train.spike_window) {}
 
   Result<TrainResult> go();
 
@@ -63,14 +121,20 @@ class Run {
   Status compare_recipe();
   Status resume();
   Status restore(const Checkpoint& checkpoint);
+  Status restore_guard(const std::map<std::string, std::string>& extra);
   Status write_info();
   std::string plan_text() const;
   Result<std::vector<Datum>> next_batch();
+  Result<std::vector<Datum>> draw_batch();
   void add_z_weights(std::vector<Datum>& datums) const;
   std::string_view loss_name() const {
     return recipe_.train.z_loss > 0 ? "cross_entropy_z" : "cross_entropy";
   }
   Status step();
+  Result<OptimStepResult> apply(const ForwardBackwardResult& result, double rate_factor);
+  Result<bool> previous_step_spoiled();
+  Status roll_back();
+  Status note_spike(const std::string& what);
   Status after_bad_step(const std::vector<Datum>& datums, const std::string& cause);
   void record_step(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
                    const OptimStepResult& update, double data_s, double pass_s, double update_s);
@@ -99,6 +163,12 @@ class Run {
   int64_t saved_step_ = -1;
   int64_t bad_in_a_row_ = 0;
   bool save_awaits_loss_ = false;
+  SpikeGuard guard_;
+  AppliedBatch batch_;           // this step's
+  AppliedBatch previous_batch_;  // the last applied one, for the guard
+  std::vector<Datum> previous_;  // its datums; empty: none was applied
+  std::vector<SampleRange> left_out_;
+  int64_t num_spikes_ = 0;
   std::optional<double> expected_loss_;  // of the first step after a resume
   std::optional<double> last_eval_;
   TrainResult result_;
@@ -111,6 +181,8 @@ Result<TrainResult> Run::go() {
     return result_;
   }
   if (step_ == 0) MS_RETURN_IF_ERROR(evaluate());
+  // Where a run can go back to from its first steps.
+  if (recipe_.train.spikes == "rollback" && saved_step_ < 0) MS_RETURN_IF_ERROR(save());
   while (step_ < recipe_.train.steps && !should_stop()) {
     const Status status = step();
     if (!status.ok()) {
@@ -217,7 +289,31 @@ Status Run::restore(const Checkpoint& checkpoint) {
   saved_step_ = step_;
   expected_loss_ = checkpoint.next_loss_sum;
   last_eval_ = checkpoint.state.eval_loss;
-  return {};
+  return restore_guard(checkpoint.state.extra);
+}
+
+Status Run::restore_guard(const std::map<std::string, std::string>& extra) {
+  const auto value = [&](const char* key) {
+    const auto found = extra.find(key);
+    return found == extra.end() ? std::string() : found->second;
+  };
+  // A rollback keeps what it has learnt since the checkpoint.
+  for (const SampleRange& range : parse_ranges(value(kLeftOut))) {
+    const auto same = [&](const SampleRange& other) { return other.begin == range.begin; };
+    if (std::none_of(left_out_.begin(), left_out_.end(), same)) left_out_.push_back(range);
+  }
+  const std::string count = value(kNumSpikes);
+  if (!count.empty()) num_spikes_ = std::max<int64_t>(num_spikes_, std::stoll(count));
+  MS_RETURN_IF_ERROR(guard_.restore(value(kSpikeLosses)));
+  previous_.clear();
+  if (recipe_.train.spikes != "rollback" || value(kPrevious).empty()) return {};
+  // The batch before the checkpoint is drawn again.
+  const DataState now = setup_.data->state();
+  previous_batch_ = parse_batch(value(kPrevious), now);
+  MS_RETURN_IF_ERROR(setup_.data->restore(previous_batch_.data));
+  MS_ASSIGN_OR_RETURN(previous_, draw_batch());
+  add_z_weights(previous_);
+  return setup_.data->restore(now);
 }
 
 Status Run::write_info() {
@@ -247,7 +343,23 @@ std::string Run::plan_text() const {
          format_counted(setup_.engine->options().max_micro_batch_rows, "row");
 }
 
+// The next batch that no rollback has left out.
 Result<std::vector<Datum>> Run::next_batch() {
+  while (true) {
+    batch_.step = step_;
+    batch_.data = setup_.data->state();
+    batch_.samples.begin = batch_.data.next_sample;
+    MS_ASSIGN_OR_RETURN(std::vector<Datum> datums, draw_batch());
+    batch_.samples.end = setup_.data->state().next_sample;
+    const auto is_it = [&](const SampleRange& range) {
+      return range.begin == batch_.samples.begin;
+    };
+    if (std::none_of(left_out_.begin(), left_out_.end(), is_it)) return datums;
+    expected_loss_.reset();  // it was that of the batch left out
+  }
+}
+
+Result<std::vector<Datum>> Run::draw_batch() {
   if (recipe_.train.batch_tokens == 0) return setup_.data->next(recipe_.train.batch_size);
   std::vector<Datum> datums;
   int64_t tokens = 0;
@@ -271,19 +383,74 @@ void Run::add_z_weights(std::vector<Datum>& datums) const {
   }
 }
 
+Result<OptimStepResult> Run::apply(const ForwardBackwardResult& result, double rate_factor) {
+  const double rate = static_cast<double>(learning_rate(recipe_, setup_.schedule, step_));
+  return setup_.engine->optim_step(
+      setup_.id, {.lr = static_cast<float>(rate * rate_factor),
+                  .beta1 = static_cast<float>(recipe_.optim.beta1),
+                  .beta2 = static_cast<float>(recipe_.optim.beta2),
+                  .eps = static_cast<float>(recipe_.optim.eps),
+                  .weight_decay = static_cast<float>(recipe_.optim.weight_decay),
+                  .max_grad_norm = static_cast<float>(recipe_.train.max_grad_norm),
+                  .normaliser = result.weight_sum});
+}
+
+// True if the batch before this one, usual when it was applied, is a spike now.
+Result<bool> Run::previous_step_spoiled() {
+  if (previous_.empty()) return false;
+  MS_ASSIGN_OR_RETURN(const ForwardBackwardResult again,
+                      setup_.engine->forward(setup_.id, previous_, loss_name()));
+  return guard_.is_spike(again.loss_sum / again.weight_sum);
+}
+
+// Back to the newest whole checkpoint that the previous step has not touched; its batch is left out
+// when its turn comes again. Later checkpoints are removed: a resume must not find them.
+Status Run::roll_back() {
+  left_out_.push_back(previous_batch_.samples);
+  MS_RETURN_IF_ERROR(writer_->wait());
+  MS_RETURN_IF_ERROR(report_saves());
+  auto entries = list_checkpoints(folder_->checkpoints_dir());
+  while (!entries.empty() && entries.back().step > previous_batch_.step) {
+    MS_RETURN_IF_ERROR(remove_tree(entries.back().path));
+    entries.pop_back();
+  }
+  for (; !entries.empty(); entries.pop_back()) {
+    const auto checkpoint = load_checkpoint(entries.back().path);
+    if (!checkpoint.ok()) continue;
+    const int64_t from = step_;
+    MS_RETURN_IF_ERROR(restore(*checkpoint));
+    save_awaits_loss_ = false;
+    MS_RETURN_IF_ERROR(folder_->truncate_after_step(step_));
+    return note_spike("step " + std::to_string(from) + " spoiled the weights: back to step " +
+                      std::to_string(step_) + ", its batch (samples " +
+                      std::to_string(left_out_.back().begin) + " to " +
+                      std::to_string(left_out_.back().end - 1) + ") is left out");
+  }
+  return failed_precondition("a loss spike at step " + std::to_string(step_) +
+                             ", and no checkpoint before it to go back to");
+}
+
+Status Run::note_spike(const std::string& what) {
+  progress_->message(what);
+  MS_RETURN_IF_ERROR(
+      folder_->append_event({.kind = "warning", .step = step_, .message = what, .fields = {}}));
+  if (++num_spikes_ <= recipe_.train.max_spikes) return {};
+  return failed_precondition(std::to_string(num_spikes_) + " loss spikes (last: " + what +
+                             "); lower optim.lr or raise "
+                             "train.spike_factor");
+}
+
 Status Run::step() {
   const auto start = Clock::now();
   MS_ASSIGN_OR_RETURN(std::vector<Datum> datums, next_batch());
+  double rate_factor = 1.0;
+  if (options_.before_step) options_.before_step(datums, rate_factor);
   add_z_weights(datums);
   const double data_s = seconds_since(start);
   const auto pass_start = Clock::now();
   MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
                       setup_.engine->forward_backward(setup_.id, datums, loss_name()));
   const double pass_s = seconds_since(pass_start);
-  if (save_awaits_loss_) {
-    writer_->note_next_loss(result.loss_sum);
-    save_awaits_loss_ = false;
-  }
   if (expected_loss_.has_value() && *expected_loss_ != result.loss_sum) {
     return data_loss("resumed at step " + std::to_string(step_) + ": the next loss is " +
                      std::to_string(result.loss_sum) + " but was " +
@@ -291,30 +458,42 @@ Status Run::step() {
                      " before: the data, the program or the machine has changed");
   }
   expected_loss_.reset();
+  const double loss = result.loss_sum / result.weight_sum;
+  const bool is_spike = guard_.is_spike(loss);
+  if (is_spike && recipe_.train.spikes == "rollback") {
+    MS_ASSIGN_OR_RETURN(const bool spoiled, previous_step_spoiled());
+    if (spoiled) {
+      setup_.engine->zero_grad(setup_.id);
+      return roll_back();
+    }
+  }
+  if (save_awaits_loss_) {
+    writer_->note_next_loss(result.loss_sum);
+    save_awaits_loss_ = false;
+  }
   const auto update_start = Clock::now();
   writer_->wait_before_mutation();
   MS_RETURN_IF_ERROR(report_saves());
   OptimStepResult update{.grad_norm = std::numeric_limits<double>::quiet_NaN(), .applied = false};
-  if (result.finite) {
-    MS_ASSIGN_OR_RETURN(
-        update, setup_.engine->optim_step(
-                    setup_.id, {.lr = learning_rate(recipe_, setup_.schedule, step_),
-                                .beta1 = static_cast<float>(recipe_.optim.beta1),
-                                .beta2 = static_cast<float>(recipe_.optim.beta2),
-                                .eps = static_cast<float>(recipe_.optim.eps),
-                                .weight_decay = static_cast<float>(recipe_.optim.weight_decay),
-                                .max_grad_norm = static_cast<float>(recipe_.train.max_grad_norm),
-                                .normaliser = result.weight_sum}));
+  if (result.finite && !is_spike) {
+    MS_ASSIGN_OR_RETURN(update, apply(result, rate_factor));
   } else {
     setup_.engine->zero_grad(setup_.id);
   }
   ++step_;
   record_step(datums, result, update, data_s, pass_s, seconds_since(update_start));
-  if (!update.applied) {
+  if (is_spike && result.finite) {
+    MS_RETURN_IF_ERROR(note_spike("step " + std::to_string(step_) + " not applied: its loss " +
+                                  std::to_string(loss) + " is a spike, usual is below " +
+                                  std::to_string(guard_.limit())));
+  } else if (!update.applied) {
     MS_RETURN_IF_ERROR(after_bad_step(
         datums, result.finite ? "the gradient is not finite" : "the loss is not finite"));
   } else {
     bad_in_a_row_ = 0;
+    guard_.note(loss);
+    if (recipe_.train.spikes == "rollback") previous_ = std::move(datums);
+    previous_batch_ = batch_;
   }
   if (is_due(recipe_.train.eval_every)) MS_RETURN_IF_ERROR(evaluate());
   if (is_due(recipe_.checkpoint.every)) MS_RETURN_IF_ERROR(save());
@@ -412,6 +591,12 @@ Status Run::save() {
                    .data = setup_.data->state(),
                    .extra = {},
                    .eval_loss = last_eval_};
+  if (recipe_.train.spikes != "ignore") {
+    state.extra = {{kLeftOut, ranges_text(left_out_)},
+                   {kSpikeLosses, guard_.state()},
+                   {kNumSpikes, std::to_string(num_spikes_)}};
+    if (!previous_.empty()) state.extra[kPrevious] = batch_text(previous_batch_);
+  }
   MS_ASSIGN_OR_RETURN(CheckpointContent content,
                       checkpoint_content(*setup_.engine, setup_.id, std::move(state)));
   MS_RETURN_IF_ERROR(writer_->start(std::move(content)));

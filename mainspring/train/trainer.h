@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mainspring/base/status.h"
+#include "mainspring/batch/datum.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/train/recipe.h"
 
@@ -24,6 +25,8 @@ struct TrainOptions {
   bool dry_run = false;  // checks everything, prints the plan, trains nothing
   /// Asked between steps (a signal came): the step in progress ends, is saved, and the run returns.
   std::function<bool()> should_stop;
+  /// Before a step's pass; tests spoil a batch, or its rate by a factor, with it.
+  std::function<void(std::vector<Datum>& datums, double& rate_factor)> before_step;
   std::map<std::string, std::string> facts;  // for run.json: isa, compiler, ...
   /// Lines for the person at the terminal.
   std::function<void(const std::string&)> say;
@@ -39,9 +42,11 @@ struct TrainResult {
   std::string report;  // path of report.html
 };
 
-/// Runs a recipe to its end. Errors: everything that load_model, DataLoader and RunFolder refuse,
-/// before any work; failed precondition after max_bad_steps non-finite steps in a row, with the
-/// cause; data loss if a resumed step's loss differs from the saved one.
+/// Runs a recipe to its end. A step whose loss is a spike (spike_guard.h) is dealt with as
+/// train.spikes says; failed precondition after max_spikes of them. Errors: everything that
+/// load_model, DataLoader and RunFolder refuse, before any work; failed precondition after
+/// max_bad_steps non-finite steps in a row, with the cause; data loss if a resumed step's loss
+/// differs from the saved one.
 Result<TrainResult> run_training(const Recipe& recipe, Executor& executor,
                                  const TrainOptions& options);
 
