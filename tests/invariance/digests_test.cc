@@ -142,24 +142,33 @@ std::string key_of(const std::pair<std::string, DType>& c) {
   return c.first + "/" + std::string(dtype_name(c.second));
 }
 
-TEST(Digests, EveryPathAndThreadCountGivesTheCommittedBits) {
+class Bits : public testing::TestWithParam<std::pair<std::string, DType>> {};
+
+TEST_P(Bits, OnEveryPathAndThreadCountAreTheCommitted) {
+  const auto& [name, compute] = GetParam();
+  const Json committed = test::read_json(kDigestFile)[key_of(GetParam())];
+  for (cpu::Isa isa : cpu::supported_isas()) {
+    // How work is split over threads is the same on every path; the scalar one takes longest.
+    for (int threads : isa == cpu::Isa::kScalar ? std::vector{2} : std::vector{1, 2}) {
+      const Json got = to_json(digests_of(name, compute, std::string(cpu::isa_name(isa)), threads));
+      EXPECT_EQ(got, committed) << cpu::isa_name(isa) << ", " << threads << " threads";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Digests, Bits, testing::ValuesIn(kCases), [](const auto& info) {
+  return info.param.first + "_" + std::string(dtype_name(info.param.second));
+});
+
+TEST(Digests, HoldsWhatIsTestedAndNothingElse) {
   if (std::getenv("MS_PRINT_DIGESTS") != nullptr) {
     Json all;
     for (const auto& c : kCases) all[key_of(c)] = to_json(digests_of(c.first, c.second, "", 2));
     std::ofstream(test::source_path(kDigestFile)) << all.dump(2) << "\n";
   }
   const Json committed = test::read_json(kDigestFile);
-  ASSERT_EQ(committed.size(), kCases.size());
-  for (const auto& c : kCases) {
-    for (cpu::Isa isa : cpu::supported_isas()) {
-      for (int threads : {1, 2}) {
-        const Json got =
-            to_json(digests_of(c.first, c.second, std::string(cpu::isa_name(isa)), threads));
-        EXPECT_EQ(got, committed[key_of(c)])
-            << key_of(c) << " on " << cpu::isa_name(isa) << ", " << threads << " threads";
-      }
-    }
-  }
+  EXPECT_EQ(committed.size(), kCases.size());
+  for (const auto& c : kCases) EXPECT_TRUE(committed.contains(key_of(c))) << key_of(c);
 }
 
 }  // namespace
