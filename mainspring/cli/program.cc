@@ -25,7 +25,10 @@ class Cli11Flags final : public Flags {
   }
   void texts(const std::string& name, std::vector<std::string>* values,
              const std::string& help) override {
-    app_->add_option("--" + name, *values, help)->take_all()->allow_extra_args(false);
+    app_->add_option("--" + name, *values, help + " (may be repeated)")
+        ->take_all()
+        ->allow_extra_args(false)
+        ->type_size(1);
   }
   void choice(const std::string& name, std::string* value, const std::vector<std::string>& choices,
               const std::string& help) override {
@@ -127,11 +130,11 @@ int run_program(int argc, char** argv, const std::vector<AddCommand>& commands) 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    if (code == 0) return 0;
-    // CLI11 only says that a command is missing.
     if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
+      // CLI11 would only say that a command is missing.
       std::fprintf(stderr, "there is no command \"%s\"\n", argv[1]);
+    } else if (app.exit(error) == 0) {
+      return 0;
     }
     if (const std::string hint = suggestion(app, argc, argv); !hint.empty()) {
       std::fprintf(stderr, "%s\n", hint.c_str());

@@ -72,10 +72,18 @@ void add_to(SourceReport& report, const LeftOut& left_out) {
 
 }  // namespace
 
+namespace {
+
+std::string counted(int64_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+}  // namespace
+
 std::string describe(const SourceReport& report) {
-  std::string out = report.name + ": " + std::to_string(report.num_rows) + " rows";
+  std::string out = report.name + ": " + counted(report.num_rows, "row");
   if (report.num_held_out > 0) out += " (" + std::to_string(report.num_held_out) + " held out)";
-  out += ", " + std::to_string(report.num_used) + " samples used";
+  out += ", " + counted(report.num_used, "sample") + " used";
   const int64_t left_out = report.num_empty_mask + report.num_too_long;
   if (left_out > 0) out += ", " + std::to_string(left_out) + " left out:";
   if (report.num_too_long > 0) {

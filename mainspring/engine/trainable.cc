@@ -55,6 +55,7 @@ Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConf
   if (!std::isfinite(options.alpha))
     return invalid_argument("lora alpha: expected a finite number");
   MS_ASSIGN_OR_RETURN(const auto modules, lora_modules(config, options.targets));
+  MS_RETURN_IF_ERROR(check_lora_rank(config, modules, options.rank, "lora rank"));
   auto trainable = std::make_unique<Trainable>();
   nn::AdapterSpec& adapter = trainable->adapter;
   adapter.rank = options.rank;
@@ -63,11 +64,6 @@ Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConf
   adapter.dropout_seed = options.seed;
   for (const std::string& module : modules) {
     const auto [out, in] = linear_shape(config, module);
-    if (options.rank > std::max(out, in)) {
-      return invalid_argument("lora rank: " + std::to_string(options.rank) +
-                              " is more than any rank of " + module + " (" + std::to_string(out) +
-                              " x " + std::to_string(in) + ")");
-    }
     adapter.modules.push_back({module, {options.rank, adapter.scale}});
     auto a = zeros(executor, {options.rank, in});
     fill_kaiming(*a, nn::random_key(options.seed, module + ".lora_A"), in);

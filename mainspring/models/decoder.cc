@@ -1,5 +1,8 @@
 #include "mainspring/models/decoder.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "mainspring/autodiff/grad.h"
 #include "mainspring/base/bf16.h"
 #include "mainspring/base/check.h"
@@ -186,6 +189,22 @@ std::pair<int64_t, int64_t> linear_shape(const ModelConfig& config, const std::s
   if (name == "gate_proj" || name == "up_proj") return {config.ffn, config.d};
   MS_CHECK(name == "down_proj", "no linear named " + module);
   return {config.d, config.ffn};
+}
+
+Status check_lora_rank(const ModelConfig& config, const std::vector<std::string>& modules,
+                       int64_t rank, const std::string& name) {
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  std::string smallest;
+  for (const std::string& module : modules) {
+    const auto [out, in] = linear_shape(config, module);
+    if (std::min(out, in) >= limit) continue;
+    limit = std::min(out, in);
+    smallest = module + ", " + std::to_string(out) + " x " + std::to_string(in);
+  }
+  if (rank <= limit) return {};
+  return invalid_argument(name + ": expected at most " + std::to_string(limit) +
+                          ", the smaller side of the smallest targeted matrix (" + smallest +
+                          "), got " + std::to_string(rank));
 }
 
 }  // namespace mainspring

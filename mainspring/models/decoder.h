@@ -39,4 +39,9 @@ Result<std::vector<std::string>> lora_modules(const ModelConfig& config,
 /// (out, in) of a linear by its full module name. Precondition: it exists.
 std::pair<int64_t, int64_t> linear_shape(const ModelConfig& config, const std::string& module);
 
+/// Errors: invalid argument for a LoRA rank above the smaller side of the smallest of `modules`,
+/// where more ranks add nothing; `name` is what the message calls the rank.
+Status check_lora_rank(const ModelConfig& config, const std::vector<std::string>& modules,
+                       int64_t rank, const std::string& name);
+
 }  // namespace mainspring

@@ -1,7 +1,6 @@
 #include "mainspring/train/setup.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "mainspring/io/checksum.h"
 #include "mainspring/ir/passes/pass.h"
@@ -56,18 +55,7 @@ Status check_passes(const Recipe& recipe) {
 Status check_rank(const Recipe& recipe, const ModelConfig& config) {
   if (recipe.tune.mode != "lora") return {};
   MS_ASSIGN_OR_RETURN(const auto modules, lora_modules(config, recipe.tune.targets));
-  int64_t limit = std::numeric_limits<int64_t>::max();
-  std::string smallest;
-  for (const std::string& module : modules) {
-    const auto [out, in] = linear_shape(config, module);
-    if (std::min(out, in) >= limit) continue;
-    limit = std::min(out, in);
-    smallest = module + ", " + std::to_string(out) + " x " + std::to_string(in);
-  }
-  if (recipe.tune.rank <= limit) return {};
-  return invalid_argument("tune.rank: expected at most " + std::to_string(limit) +
-                          ", the smaller side of the smallest targeted matrix (" + smallest +
-                          "), got " + std::to_string(recipe.tune.rank));
+  return check_lora_rank(config, modules, recipe.tune.rank, "tune.rank");
 }
 
 Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
