@@ -70,10 +70,6 @@ void add_to(SourceReport& report, const LeftOut& left_out) {
   if (report.first_too_long.empty()) report.first_too_long = left_out.first_too_long;
 }
 
-}  // namespace
-
-namespace {
-
 std::string counted(int64_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
