@@ -71,7 +71,8 @@ class Problem {
 
   void forward() {
     attention_forward(context_, shape_, rows_, q_.data(), k_.data(), v_.data(), o_.data(),
-                      lse_.data(), table_, &kv_, 0, aligned(scratch_));
+                      lse_.data(), table_, segment_.cache_sequence >= 0 ? &kv_ : nullptr, 0,
+                      aligned(scratch_));
   }
   void backward() {
     attention_grad(context_, shape_, rows_, q_.data(), k_.data(), v_.data(), o_.data(), lse_.data(),
