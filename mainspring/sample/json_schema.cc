@@ -369,7 +369,8 @@ class Compiler {
     bool is_first_open = true;  // the code before falls through to it
     for (const auto& [name, schema] : all.items()) {
       const bool is_required = std::find(required.begin(), required.end(), name) != required.end();
-      const std::string where = path + ".properties." + name;
+      std::string where = path;
+      where.append(".properties.").append(name);
       std::vector<int32_t> after_first;
       std::vector<int32_t> after_later;
       const bool has_first = is_first_open || !first.empty();
