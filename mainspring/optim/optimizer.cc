@@ -134,6 +134,7 @@ StepScalars step_scalars(OptimizerKind kind, const OptimizerSettings& settings,
 
 void trace_sum_of_squares(Tracer& tracer, const std::vector<OptimizedParam>& params) {
   std::vector<Tensor> grads;
+  grads.reserve(params.size());
   for (const OptimizedParam& p : params) {
     grads.push_back(total_gradient(tracer, p));
   }
