@@ -183,9 +183,10 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attrs attrs;
-  std::string path;       // where in the model: "layers.3.mlp"
-  int32_t region = -1;    // recomputation region (a layer); -1: none
-  bool backward = false;  // made by autodiff
+  std::string path;         // where in the model: "layers.3.mlp"
+  int32_t region = -1;      // recomputation region (a layer); -1: none
+  bool backward = false;    // made by autodiff
+  bool recomputed = false;  // computes again what a forward node has computed
 };
 
 struct GraphOutput {

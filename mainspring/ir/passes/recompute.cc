@@ -99,6 +99,7 @@ class Rebuilder {
     const Node& original = originals_[static_cast<size_t>(producers_[static_cast<size_t>(value)])];
     Node clone = original;
     clone.backward = true;
+    clone.recomputed = true;
     for (ValueId& input : clone.inputs) input = backward_value(input);  // depth: one region's chain
     for (ValueId& output : clone.outputs) {
       const ValueId copy = graph_.add_value(graph_.type(output));
