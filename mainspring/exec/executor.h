@@ -17,6 +17,7 @@
 #include "mainspring/ir/graph.h"
 #include "mainspring/ir/passes/pass.h"
 #include "mainspring/ir/row_table.h"
+#include "mainspring/obs/timeline.h"
 
 namespace mainspring {
 
@@ -139,9 +140,23 @@ class Executor {
   /// all threads, measured on first use (some 50 ms).
   virtual double peak_flops() = 0;
 
+  /// Bytes/s between memory and all threads: a[i] = b[i] + s c[i] over arrays larger than any
+  /// cache, three moves an element, measured on first use (some 200 ms). Source: McCalpin 1995,
+  /// STREAM.
+  virtual double memory_bandwidth() = 0;
+
   /// Bytes held by buffers, packs and arenas now, and the most so far.
   virtual int64_t current_bytes() const = 0;
   virtual int64_t peak_bytes() const = 0;
+
+  /// Where runs of this executor's programs, their steps and what others do around them are timed;
+  /// null (the default): nowhere, at the cost of one comparison a run. Changes no bit. The timeline
+  /// outlives its last run.
+  void set_timeline(Timeline* timeline) { timeline_ = timeline; }
+  Timeline* timeline() const { return timeline_; }
+
+ private:
+  Timeline* timeline_ = nullptr;
 };
 
 }  // namespace mainspring

@@ -192,6 +192,7 @@ class FakeExecutor final : public Executor {
   const RowMath& row_math() const override { return math_; }
   int64_t available_bytes() const override { return int64_t{1} << 34; }
   double peak_flops() override { return 1.0; }
+  double memory_bandwidth() override { return 1.0; }
   int64_t current_bytes() const override { return 0; }
   int64_t peak_bytes() const override { return 0; }
 

@@ -66,11 +66,12 @@ Status SharedArena::ensure(int64_t bytes) {
 Result<std::unique_ptr<Executable>> CpuExecutable::compile(Graph graph,
                                                            const CompileOptions& options,
                                                            const Context& context,
-                                                           std::shared_ptr<SharedArena> arena) {
+                                                           std::shared_ptr<SharedArena> arena,
+                                                           const Executor& executor) {
   PassTimes times;
   MS_RETURN_IF_ERROR(verify(graph).with_context("traced graph"));
   MS_RETURN_IF_ERROR(run_passes(graph, options.passes, &times));
-  std::unique_ptr<CpuExecutable> executable(new CpuExecutable(std::move(graph)));
+  std::unique_ptr<CpuExecutable> executable(new CpuExecutable(std::move(graph), executor));
   executable->arena_ = std::move(arena);
   executable->report_.pass_ms = std::move(times);
   MS_RETURN_IF_ERROR(executable->plan(options, context));
@@ -211,9 +212,24 @@ void CpuExecutable::run(const RunArgs& args) {
   state_.counts = {state_.table->num_rows, static_cast<int64_t>(state_.table->picked.size())};
   MS_CHECK(state_.counts.rows <= capacity_.rows && state_.counts.picked <= capacity_.picked,
            "more rows than the plan's capacity");
+  if (Timeline* timeline = executor_.timeline(); timeline != nullptr) {
+    run_timed(*timeline);
+    return;
+  }
   resolve_arena();
   refresh_layouts();
   for (Step& step : steps_) step(state_);
+}
+
+void CpuExecutable::run_timed(Timeline& timeline) {
+  timer_.begin_run(timeline, *state_.table);
+  resolve_arena();
+  refresh_layouts();
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    timer_.begin_step(i);
+    steps_[i](state_);
+  }
+  timer_.end_run();
 }
 
 const void* CpuExecutable::output(std::string_view name) const {

@@ -9,6 +9,7 @@
 #include "mainspring/exec/cpu/memory.h"
 #include "mainspring/exec/cpu/steps.h"
 #include "mainspring/exec/executor.h"
+#include "mainspring/exec/step_timer.h"
 
 namespace mainspring::cpu {
 
@@ -30,10 +31,11 @@ class SharedArena {
 
 class CpuExecutable final : public Executable {
  public:
-  /// Runs passes, plans, and grows the arena.
+  /// Runs passes, plans, and grows the arena. `executor` outlives it and says where runs are timed.
   static Result<std::unique_ptr<Executable>> compile(Graph graph, const CompileOptions& options,
                                                      const Context& context,
-                                                     std::shared_ptr<SharedArena> arena);
+                                                     std::shared_ptr<SharedArena> arena,
+                                                     const Executor& executor);
 
   Status bind(std::string_view source, Buffer* buffer) override;
   void run(const RunArgs& args) override;
@@ -41,14 +43,18 @@ class CpuExecutable final : public Executable {
   const PlanReport& report() const override { return report_; }
 
  private:
-  explicit CpuExecutable(Graph graph) : graph_(std::move(graph)) {}
+  CpuExecutable(Graph graph, const Executor& executor)
+      : graph_(std::move(graph)), executor_(executor), timer_(graph_) {}
 
   Status plan(const CompileOptions& options, const Context& context);
   void plan_values();
   void resolve_arena();
   void refresh_layouts();
+  void run_timed(Timeline& timeline);
 
   Graph graph_;
+  const Executor& executor_;
+  StepTimer timer_;
   RowCounts capacity_;
   std::shared_ptr<SharedArena> arena_;
   uint64_t generation_ = 0;

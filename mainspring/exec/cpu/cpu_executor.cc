@@ -3,13 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <system_error>
 
 #include "mainspring/exec/cpu/cpu_buffer.h"
 #include "mainspring/exec/cpu/cpu_executable.h"
-#include "mainspring/exec/cpu/kernels/table.h"
+#include "mainspring/exec/cpu/peaks.h"
 
 namespace mainspring::cpu {
 namespace {
@@ -37,32 +36,6 @@ class CpuRowMath final : public RowMath {
 
 constexpr int kMostThreads = 1024;
 
-// FLOP/s of all threads running the path's largest bf16 tile on operands in the first-level cache:
-// what no packing, memory or tree is taken from. The best of a few rounds.
-double measure_peak_flops(const Context& context) {
-  constexpr int64_t kPairs = 128;
-  constexpr int kTilesPerTask = 500;
-  constexpr int kRounds = 20;
-  const LinearKernels& k = context.kernels->linear->bf16;
-  const std::vector<bf16> ones(2 * kPairs * kMaxTileFloats, to_bf16(1.0f));
-  const double tile_flops = 4.0 * kPairs * k.tile_rows * k.panel_columns;
-  double best = 0.0;
-  for (int round = 0; round < kRounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    context.pool->run(context.pool->size(), [&](int64_t, int) {
-      const ComputeScope scope;
-      alignas(64) float c[kMaxTileFloats];
-      const TileTerm term{
-          .a = ones.data(), .b = ones.data(), .pairs = kPairs, .chunk_pairs = kPairs};
-      const TileArgs args{.terms = &term, .num_terms = 1, .c = c, .c_stride = k.panel_columns};
-      for (int i = 0; i < kTilesPerTask; ++i) k.tile[k.tile_rows - 1][0](args);
-    });
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    best = std::max(best, tile_flops * kTilesPerTask * context.pool->size() / time.count());
-  }
-  return best;
-}
-
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(Isa isa, int num_threads)
@@ -83,13 +56,17 @@ class CpuExecutor final : public Executor {
     return std::make_unique<CpuBuffer>(std::move(tensor), memory_);
   }
   Result<std::unique_ptr<Executable>> compile(Graph graph, const CompileOptions& options) override {
-    return CpuExecutable::compile(std::move(graph), options, context_, arena_);
+    return CpuExecutable::compile(std::move(graph), options, context_, arena_, *this);
   }
   const RowMath& row_math() const override { return row_math_; }
   int64_t available_bytes() const override { return available_memory_bytes(); }
   double peak_flops() override {
     if (peak_flops_ == 0.0) peak_flops_ = measure_peak_flops(context_);
     return peak_flops_;
+  }
+  double memory_bandwidth() override {
+    if (bandwidth_ == 0.0) bandwidth_ = measure_memory_bandwidth(context_);
+    return bandwidth_;
   }
   int64_t current_bytes() const override { return memory_->meter().current(); }
   int64_t peak_bytes() const override { return memory_->meter().peak(); }
@@ -102,6 +79,7 @@ class CpuExecutor final : public Executor {
   std::shared_ptr<SharedArena> arena_;
   CpuRowMath row_math_;
   double peak_flops_ = 0.0;
+  double bandwidth_ = 0.0;
 };
 
 // The container's quota in cores, rounded up; a large number where there is none.

@@ -6,6 +6,7 @@
 #include "mainspring/exec/ref/op.h"
 #include "mainspring/exec/ref/ref_buffer.h"
 #include "mainspring/exec/ref/storage.h"
+#include "mainspring/exec/step_timer.h"
 #include "mainspring/ir/op_table.h"
 
 namespace mainspring::ref {
@@ -33,11 +34,14 @@ Status check_type(const std::string& name, const ValueType& want, const Buffer& 
 
 class Interpreter final : public RefExecutable {
  public:
-  Interpreter(Graph graph, RowCounts capacity, bool round, PlanReport report)
+  Interpreter(Graph graph, RowCounts capacity, bool round, PlanReport report,
+              const Executor& executor)
       : graph_(std::move(graph)),
         capacity_(capacity),
         round_(round),
         report_(std::move(report)),
+        executor_(executor),
+        timer_(graph_),
         values_(static_cast<size_t>(graph_.num_values())) {
     for (const Node& node : graph_.nodes()) {
       if (!op_info(node.op).is_source) continue;
@@ -74,10 +78,16 @@ class Interpreter final : public RefExecutable {
     counts_ = {table_->num_rows, static_cast<int64_t>(table_->picked.size())};
     MS_CHECK(counts_.rows <= capacity_.rows && counts_.picked <= capacity_.picked,
              "more rows than the plan's capacity");
+    Timeline* timeline = executor_.timeline();
+    if (timeline != nullptr) timer_.begin_run(*timeline, *table_);
     for (auto& [name, source] : sources_) load(name, source);
+    size_t step = 0;
     for (const Node& node : graph_.nodes()) {
-      if (!op_info(node.op).is_source) run_node(node);
+      if (op_info(node.op).is_source) continue;
+      if (timeline != nullptr) timer_.begin_step(step++);
+      run_node(node);
     }
+    if (timeline != nullptr) timer_.end_run();
     for (auto& [name, source] : sources_) store(source);
     encode_outputs();
   }
@@ -199,6 +209,8 @@ class Interpreter final : public RefExecutable {
   const RowCounts capacity_;
   const bool round_;
   const PlanReport report_;
+  const Executor& executor_;
+  StepTimer timer_;
   std::vector<Value> values_;  // by ValueId, all kept: the reference saves no memory
   std::map<std::string, Source, std::less<>> sources_;
   std::map<std::string, std::vector<std::byte>, std::less<>> output_bytes_;
@@ -211,8 +223,9 @@ class Interpreter final : public RefExecutable {
 }  // namespace
 
 std::unique_ptr<RefExecutable> make_interpreter(Graph graph, RowCounts capacity, bool round,
-                                                PlanReport report) {
-  return std::make_unique<Interpreter>(std::move(graph), capacity, round, std::move(report));
+                                                PlanReport report, const Executor& executor) {
+  return std::make_unique<Interpreter>(std::move(graph), capacity, round, std::move(report),
+                                       executor);
 }
 
 }  // namespace mainspring::ref

@@ -7,8 +7,9 @@
 
 namespace mainspring::ref {
 
-/// Precondition: the graph is verified and find_op knows its ops. `round`: see RefOptions.
+/// `executor` outlives the result and says where runs are timed. Precondition: the graph is
+/// verified and find_op knows its ops. `round`: see RefOptions.
 std::unique_ptr<RefExecutable> make_interpreter(Graph graph, RowCounts capacity, bool round,
-                                                PlanReport report);
+                                                PlanReport report, const Executor& executor);
 
 }  // namespace mainspring::ref

@@ -68,7 +68,7 @@ Result<std::unique_ptr<RefExecutable>> RefExecutor::compile_ref(Graph graph,
                             .bytes = node_bytes(graph, node, options.capacity)});
   }
   return make_interpreter(std::move(graph), options.capacity, options_.round_to_compute,
-                          std::move(report));
+                          std::move(report), *this);
 }
 
 Result<std::unique_ptr<Executable>> RefExecutor::compile(Graph graph,
@@ -90,6 +90,16 @@ double RefExecutor::peak_flops() {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   MS_CHECK(c[0] == kSide * 0.5, "the timed product is wrong");  // and keeps it from being left out
   return 2.0 * kSide * kSide * kSide / std::max(elapsed.count(), 1e-9);
+}
+
+double RefExecutor::memory_bandwidth() {
+  constexpr size_t kElements = size_t{1} << 23;
+  std::vector<double> a(kElements), b(kElements, 1.0), c(kElements, 0.5);
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < kElements; ++i) a[i] = b[i] + 2.0 * c[i];
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  MS_CHECK(a[kElements - 1] == 2.0, "the timed sum is wrong");  // and keeps it from being left out
+  return 3.0 * sizeof(double) * kElements / std::max(elapsed.count(), 1e-9);
 }
 
 const RowMath& RefExecutor::row_math() const { return *row_math_; }

@@ -48,6 +48,7 @@ class RefExecutor final : public Executor {
     return int64_t{1} << 34;
   }  // an oracle for small graphs
   double peak_flops() override;
+  double memory_bandwidth() override;
   int64_t current_bytes() const override;
   int64_t peak_bytes() const override;
 
