@@ -55,8 +55,9 @@ void print_machine(Executor& executor) {
 
 Status print_model(const std::string& path, Executor& executor) {
   MS_ASSIGN_OR_RETURN(const auto model, load_model(path));
-  const FlopsModel full = FlopsModel::of(model->config, true, executor);
-  const FlopsModel lora = FlopsModel::of(model->config, false, executor);
+  MS_ASSIGN_OR_RETURN(const FlopsModel full,
+                      FlopsModel::of(model->config, {.full = true}, executor));
+  MS_ASSIGN_OR_RETURN(const FlopsModel lora, FlopsModel::of(model->config, {}, executor));
   const double n = static_cast<double>(model->num_parameters);
   const double gib = static_cast<double>(int64_t{1} << 30);
   std::printf("model             %s, %.0fM parameters, %.2f GiB stored\n",
@@ -64,11 +65,11 @@ Status print_model(const std::string& path, Executor& executor) {
   std::printf(
       "full fine-tuning  20 bytes a parameter = %.2f GiB before activations; at most %.0f "
       "tokens/s\n",
-      20 * n / gib, full.peak / full.per_token);
+      20 * n / gib, full.peak / full.per_token());
   std::printf(
       "LoRA              4 bytes a parameter = %.2f GiB before activations; at most %.0f "
       "tokens/s\n",
-      4 * n / gib, lora.peak / lora.per_token);
+      4 * n / gib, lora.peak / lora.per_token());
   return {};
 }
 

@@ -276,13 +276,21 @@ Status EngineImpl::run_leaves(Pass& pass) {
 }
 
 Status EngineImpl::run_micro_batches(Pass& pass, size_t first, size_t end) {
+  Timeline* timeline = executor_.timeline();
   const auto items = std::span<const PackItem>(pass.items).subspan(first, end - first);
   for (size_t count : split_into_micro_batches(items, options_.max_micro_batch_rows)) {
     const auto run_items = std::span<const PackItem>(pass.items).subspan(first, count);
+    SpanScope packing(timeline, SpanKind::kHost, "pack batch");
     const Batch batch = pack(run_items, !pass.key.with_gradient);
+    packing.end();
     const int64_t rows = static_cast<int64_t>(std::max(batch.tokens.size(), batch.picked.size()));
+    SpanScope planning(timeline, SpanKind::kHost, "plan");
     MS_ASSIGN_OR_RETURN(Program * program, programs_->get(pass.key, plan_rows(rows)));
+    planning.end();
+    SpanScope running(timeline, SpanKind::kHost, "copy inputs");
     program->run(batch, run_items);
+    running.end();
+    const SpanScope reading(timeline, SpanKind::kHost, "read results");
     for (size_t i = 0; i < batch.origins.size(); ++i) {
       const auto& origin = batch.origins[i];
       if (origin.item < 0) continue;
@@ -321,6 +329,7 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
     ++t->step;
     run_update(*t, options, static_cast<float>(scale));
   }
+  const SpanScope clearing(executor_.timeline(), SpanKind::kHost, "clear gradients");
   clear_gradients(*t);
   return result;
 }

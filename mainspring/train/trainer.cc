@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -15,10 +16,10 @@
 #include "mainspring/run/run_folder.h"
 #include "mainspring/train/answers.h"
 #include "mainspring/train/checkpointing.h"
-#include "mainspring/train/flops.h"
 #include "mainspring/train/resume_check.h"
 #include "mainspring/train/setup.h"
 #include "mainspring/train/spike_guard.h"
+#include "mainspring/weights/digest.h"
 
 namespace mainspring {
 namespace {
@@ -115,6 +116,7 @@ class Run {
                recipe.train.spike_window) {}
 
   Result<TrainResult> go();
+  Result<ProfiledRun> profile(const ProfileOptions& options);
 
  private:
   Status open();
@@ -124,6 +126,9 @@ class Run {
   Status restore_guard(const std::map<std::string, std::string>& extra);
   Status write_info();
   std::string plan_text() const;
+  TrainedPart trained_part() const {
+    return {recipe_.tune.mode == "full", recipe_.tune.rank, recipe_.tune.targets};
+  }
   Result<std::vector<Datum>> next_batch();
   Result<std::vector<Datum>> draw_batch();
   void add_z_weights(std::vector<Datum>& datums) const;
@@ -135,6 +140,8 @@ class Run {
   Result<bool> previous_step_spoiled();
   Status roll_back();
   Status note_spike(const std::string& what);
+  Status note_profiled(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
+                       bool applied);
   Status after_bad_step(const std::vector<Datum>& datums, const std::string& cause);
   void record_step(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
                    const OptimStepResult& update, double data_s, double pass_s, double update_s);
@@ -172,6 +179,7 @@ class Run {
   std::optional<double> expected_loss_;  // of the first step after a resume
   std::optional<double> last_eval_;
   TrainResult result_;
+  ProfiledRun profiled_;
 };
 
 Result<TrainResult> Run::go() {
@@ -197,13 +205,55 @@ Result<TrainResult> Run::go() {
   return result_;
 }
 
+Result<ProfiledRun> Run::profile(const ProfileOptions& options) {
+  MS_ASSIGN_OR_RETURN(setup_, set_up(recipe_, executor_));
+  MS_ASSIGN_OR_RETURN(profiled_.flops,
+                      FlopsModel::of(setup_.model->config, trained_part(), executor_));
+  profiled_.description = plan_text();
+  for (int64_t i = 0; i < options.warmup_steps; ++i) MS_RETURN_IF_ERROR(step());
+  const ProfiledRun fresh{.description = profiled_.description, .flops = profiled_.flops};
+  profiled_ = fresh;
+  executor_.set_timeline(options.timeline);
+  const std::clock_t cpu_start = std::clock();
+  Status status;
+  {
+    const SpanScope all(options.timeline, SpanKind::kGroup, "profile");
+    for (int64_t i = 0; i < options.steps && status.ok(); ++i) status = step();
+  }
+  executor_.set_timeline(nullptr);
+  profiled_.cpu_s = static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC;
+  MS_RETURN_IF_ERROR(status);
+  MS_ASSIGN_OR_RETURN(const Engine::State state, setup_.engine->state(setup_.id));
+  profiled_.digest = digest_of(state.tensors).hex();
+  return profiled_;
+}
+
+// A step that is not applied takes another time than one that is.
+Status Run::note_profiled(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
+                          bool applied) {
+  if (!applied) {
+    return failed_precondition("step " + std::to_string(step_) +
+                               ": the loss or the gradient is not finite, so there is no update to "
+                               "time; lower optim.lr");
+  }
+  profiled_.num_tokens += result.num_tokens;
+  profiled_.num_micro_batches += result.num_micro_batches;
+  profiled_.model_flops += profiled_.flops.of_step(datums);
+  profiled_.loss_sums.push_back(result.loss_sum);
+  for (const Datum& datum : datums) {
+    profiled_.num_learned += std::count_if(datum.weights.begin(), datum.weights.end(),
+                                           [](float weight) { return weight != 0.0f; });
+  }
+  return {};
+}
+
 // Everything that can refuse does so here, before the folder is touched.
 Status Run::open() {
   MS_RETURN_IF_ERROR(check_run_folder(options_.run_dir, options_.resume));
   if (options_.resume) MS_RETURN_IF_ERROR(compare_recipe());
   MS_ASSIGN_OR_RETURN(setup_, set_up(recipe_, executor_));
   result_.first_eval_loss = result_.last_eval_loss = std::numeric_limits<double>::quiet_NaN();
-  flops_ = FlopsModel::of(setup_.model->config, recipe_.tune.mode == "full", executor_);
+  MS_ASSIGN_OR_RETURN(flops_, FlopsModel::of(setup_.model->config, trained_part(), executor_));
   if (options_.dry_run) return {};
   MS_ASSIGN_OR_RETURN(folder_,
                       RunFolder::open({.dir = options_.run_dir, .resume = options_.resume}));
@@ -441,15 +491,21 @@ Status Run::note_spike(const std::string& what) {
 }
 
 Status Run::step() {
+  Timeline* timeline = executor_.timeline();
+  const SpanScope step_span(timeline, SpanKind::kGroup, "step");
   const auto start = Clock::now();
+  SpanScope data_span(timeline, SpanKind::kHost, "data");
   MS_ASSIGN_OR_RETURN(std::vector<Datum> datums, next_batch());
   double rate_factor = 1.0;
   if (options_.before_step) options_.before_step(datums, rate_factor);
   add_z_weights(datums);
+  data_span.end();
   const double data_s = seconds_since(start);
   const auto pass_start = Clock::now();
+  SpanScope pass_span(timeline, SpanKind::kGroup, "forward_backward");
   MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
                       setup_.engine->forward_backward(setup_.id, datums, loss_name()));
+  pass_span.end();
   const double pass_s = seconds_since(pass_start);
   if (expected_loss_.has_value() && *expected_loss_ != result.loss_sum) {
     return data_loss("resumed at step " + std::to_string(step_) + ": the next loss is " +
@@ -472,15 +528,20 @@ Status Run::step() {
     save_awaits_loss_ = false;
   }
   const auto update_start = Clock::now();
-  writer_->wait_before_mutation();
-  MS_RETURN_IF_ERROR(report_saves());
+  if (writer_ != nullptr) {
+    writer_->wait_before_mutation();
+    MS_RETURN_IF_ERROR(report_saves());
+  }
+  SpanScope update_span(timeline, SpanKind::kHost, "optimizer outside kernels");
   OptimStepResult update{.grad_norm = std::numeric_limits<double>::quiet_NaN(), .applied = false};
   if (result.finite && !is_spike) {
     MS_ASSIGN_OR_RETURN(update, apply(result, rate_factor));
   } else {
     setup_.engine->zero_grad(setup_.id);
   }
+  update_span.end();
   ++step_;
+  if (folder_ == nullptr) return note_profiled(datums, result, update.applied);
   record_step(datums, result, update, data_s, pass_s, seconds_since(update_start));
   if (is_spike && result.finite) {
     MS_RETURN_IF_ERROR(note_spike("step " + std::to_string(step_) + " not applied: its loss " +
@@ -547,7 +608,7 @@ void Run::record_step(const std::vector<Datum>& datums, const ForwardBackwardRes
       .lr = static_cast<double>(learning_rate(recipe_, setup_.schedule, step_ - 1)),
       .grad_norm = update.grad_norm,
       .tokens_per_s = static_cast<double>(result.num_tokens) / total_s,
-      .mfu = flops_.per_token * static_cast<double>(result.num_tokens) / total_s / flops_.peak,
+      .mfu = mfu(flops_.of_step(datums), total_s, flops_.peak),
       .mfu_peak_flops = flops_.peak,
       .mfu_formula = flops_.formula,
       .seconds = {{"data", data_s}, {"forward_backward", pass_s}, {"optim_step", update_s}},
@@ -643,6 +704,12 @@ Status Run::finish(const std::string& state) {
 Result<TrainResult> run_training(const Recipe& recipe, Executor& executor,
                                  const TrainOptions& options) {
   return Run(recipe, executor, options).go();
+}
+
+Result<ProfiledRun> run_profile(const Recipe& recipe, Executor& executor,
+                                const ProfileOptions& options) {
+  const TrainOptions nothing_written;
+  return Run(recipe, executor, nothing_written).profile(options);
 }
 
 }  // namespace mainspring

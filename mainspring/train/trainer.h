@@ -15,6 +15,7 @@
 #include "mainspring/base/status.h"
 #include "mainspring/batch/datum.h"
 #include "mainspring/exec/executor.h"
+#include "mainspring/train/flops.h"
 #include "mainspring/train/recipe.h"
 
 namespace mainspring {
@@ -49,5 +50,29 @@ struct TrainResult {
 /// differs from the saved one.
 Result<TrainResult> run_training(const Recipe& recipe, Executor& executor,
                                  const TrainOptions& options);
+
+struct ProfileOptions {
+  int64_t steps = 3;
+  int64_t warmup_steps = 1;      // before these: plans are made, weights packed, memory touched
+  Timeline* timeline = nullptr;  // gets the steps; null: they run as always
+};
+
+/// Sums over the profiled steps, the warm-up left out.
+struct ProfiledRun {
+  std::string description;  // model, executor, batch: one line
+  FlopsModel flops;
+  int64_t num_tokens = 0;   // padding rows left out
+  int64_t num_learned = 0;  // of these
+  int64_t num_micro_batches = 0;
+  double model_flops = 0;  // as FlopsModel has them
+  std::vector<double> loss_sums;
+  double cpu_s = 0;  // CPU time of the process; threads that wait for work spin, and count
+  std::string digest;  // of the state after the last step: that of a run without a timeline
+};
+
+/// The first steps of a recipe as run_training takes them, without a run folder: no evaluation, no
+/// checkpoint. Errors: as run_training; failed precondition if a step is not finite.
+Result<ProfiledRun> run_profile(const Recipe& recipe, Executor& executor,
+                                const ProfileOptions& options);
 
 }  // namespace mainspring
