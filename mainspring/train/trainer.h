@@ -66,7 +66,7 @@ struct ProfiledRun {
   int64_t num_micro_batches = 0;
   double model_flops = 0;  // as FlopsModel has them
   std::vector<double> loss_sums;
-  double cpu_s = 0;  // CPU time of the process; threads that wait for work spin, and count
+  double cpu_s = 0;    // CPU time of the process; threads that wait for work spin, and count
   std::string digest;  // of the state after the last step: that of a run without a timeline
 };
 

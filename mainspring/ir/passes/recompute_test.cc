@@ -110,6 +110,8 @@ TEST(RecomputeTest, ClonesStandJustBeforeTheirFirstReaderAndAreShared) {
   const Node& norm = *(grad - 2);
   EXPECT_EQ(linear.op, OpKind::kLinear);
   EXPECT_TRUE(linear.backward);
+  EXPECT_TRUE(linear.recomputed);
+  EXPECT_FALSE(grad->recomputed);
   EXPECT_EQ(norm.op, OpKind::kRmsNorm);
   EXPECT_EQ(linear.inputs[0], norm.outputs[0]);
   EXPECT_EQ(grad->inputs[0], linear.outputs[0]);
