@@ -227,9 +227,10 @@ TEST_F(ConstrainedSamplerTest, TheLawIsThatOfTheAllowedTokens) {
   const SampleResult result = make_sampler(options)->run({request}).value()[0][0];
   // First "t" or "true" or "f" or "false": the four share the law.
   const auto logits = fake::logits_of(-1, {1, 2, 3}, kVocabulary);
+  const auto texts = tokens();
   double sum = 0;
   for (int32_t token = 0; token < kVocabulary; ++token) {
-    const std::string& text = tokens()->of(token);
+    const std::string& text = texts->of(token);
     if (text == "t" || text == "true" || text == "f" || text == "false")
       sum += std::exp(static_cast<double>(logits[static_cast<size_t>(token)]));
   }
