@@ -126,8 +126,8 @@ class Executor {
   virtual std::unique_ptr<Buffer> allocate(DType dtype, std::vector<int64_t> shape) = 0;  // zeroed
   virtual std::unique_ptr<Buffer> borrow(BorrowedTensor tensor) = 0;  // read only
 
-  /// Runs the passes, plans and checks. Errors: resource exhausted if the arena cannot be had;
-  /// unimplemented naming an op without a kernel.
+  /// Runs the passes, plans and checks; the executor outlives what it compiled. Errors: resource
+  /// exhausted if the arena cannot be had; unimplemented naming an op without a kernel.
   virtual Result<std::unique_ptr<Executable>> compile(Graph graph,
                                                       const CompileOptions& options) = 0;
 

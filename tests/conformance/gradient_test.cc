@@ -32,8 +32,7 @@ RowCounts counts_of(const Rows& rows) {
 class Oracle {
  public:
   explicit Oracle(const BuiltCase& built) : rows_(built.rows) {
-    executable_ =
-        ref::RefExecutor().compile_ref(built.graph, {.capacity = counts_of(rows_)}).value();
+    executable_ = executor_.compile_ref(built.graph, {.capacity = counts_of(rows_)}).value();
     for (const SourceData& source : built.sources) {
       const int64_t elements = source.type.shape.num_elements(counts_of(rows_));
       sources_[source.name] =
@@ -60,6 +59,7 @@ class Oracle {
 
  private:
   Rows rows_;
+  ref::RefExecutor executor_;
   std::unique_ptr<ref::RefExecutable> executable_;
   std::map<std::string, std::vector<double>> sources_;
 };
