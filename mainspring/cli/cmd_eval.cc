@@ -59,8 +59,9 @@ class EvalJob {
 
   /// Limits of the model; makes the sampler if a row generates.
   Status prepare();
-  /// Takes over what an interrupted run wrote.
-  Status keep(const ResultFile& out);
+  /// Takes over the outcomes of the first rows that another run wrote to `path`.
+  Status keep(const std::vector<std::string>& lines, const std::string& path);
+  bool is_done() const { return done_ == rows_.size(); }
   /// `out` may be null. Errors: of writing; cancelled with how to go on.
   Status run(ResultFile* out);
 
@@ -108,9 +109,9 @@ Status EvalJob::prepare() {
   return {};
 }
 
-Status EvalJob::keep(const ResultFile& out) {
-  for (const std::string& line : out.kept_rows()) {
-    const std::string where = out.partial_path() + ":" + std::to_string(done_ + 1);
+Status EvalJob::keep(const std::vector<std::string>& lines, const std::string& path) {
+  for (const std::string& line : lines) {
+    const std::string where = path + ":" + std::to_string(done_ + 1);
     if (done_ >= rows_.size()) {
       return invalid_argument(where +
                               ": the input has no such row; remove the file to start again");
@@ -203,30 +204,51 @@ MadeWith made_with(const EvalFlags& flags, const ModelSession& session,
   return result;
 }
 
+/// The outcomes of a finished file, as an uninterrupted run would have counted them.
+Status keep_finished(EvalJob& job, const std::string& path) {
+  std::vector<std::string> lines;
+  MS_RETURN_IF_ERROR(for_each_row(path, [&](std::string_view line, std::string_view) -> Status {
+    lines.emplace_back(line);
+    return {};
+  }));
+  MS_RETURN_IF_ERROR(job.keep(lines, path));
+  if (job.is_done()) return {};
+  return invalid_argument(path + ": has outcomes of " + std::to_string(lines.size()) +
+                          " rows, the tasks have more; remove it to start again");
+}
+
+void print_summary(const EvalFlags& flags, const EvalJob& job) {
+  const std::string text =
+      flags.json ? json_text(job.summary().json()) + "\n" : job.summary().table();
+  std::fputs(text.c_str(), flags.out == "-" ? stderr : stdout);
+}
+
 Status evaluate(const EvalFlags& flags) {
+  bool is_finished = false;
   if (flags.resume) {
     if (flags.out.empty()) return invalid_argument("--resume needs --out");
-    MS_ASSIGN_OR_RETURN(const bool nothing, is_nothing_to_resume("eval", flags.out));
-    if (nothing) return {};
+    MS_ASSIGN_OR_RETURN(is_finished, is_nothing_to_resume("eval", flags.out));
   }
   MS_ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::open(flags.model));
   Checksum128 content;
   MS_ASSIGN_OR_RETURN(std::vector<EvalRow> rows, read_rows(flags, *session, content));
   std::fprintf(stderr, "eval: %s; %zu rows\n", session->description().c_str(), rows.size());
   EvalJob job(*session, flags, std::move(rows));
+  if (is_finished) {
+    MS_RETURN_IF_ERROR(keep_finished(job, flags.out));
+    print_summary(flags, job);
+    return {};
+  }
   MS_RETURN_IF_ERROR(job.prepare());
   std::unique_ptr<ResultFile> out;
   if (!flags.out.empty()) {
     MS_ASSIGN_OR_RETURN(out, ResultFile::open(flags.out, flags.resume,
                                               [&] { return made_with(flags, *session, content); }));
-    MS_RETURN_IF_ERROR(job.keep(*out));
+    MS_RETURN_IF_ERROR(job.keep(out->kept_rows(), out->partial_path()));
   }
   MS_RETURN_IF_ERROR(job.run(out.get()));
   if (out != nullptr) MS_RETURN_IF_ERROR(out->commit());
-  std::FILE* to = flags.out == "-" ? stderr : stdout;
-  const std::string text =
-      flags.json ? json_text(job.summary().json()) + "\n" : job.summary().table();
-  std::fputs(text.c_str(), to);
+  print_summary(flags, job);
   if (job.num_non_finite() == 0) return {};
   return failed_precondition(std::to_string(job.num_non_finite()) +
                              " log-probabilities or generations are not finite");

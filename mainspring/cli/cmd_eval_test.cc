@@ -71,6 +71,24 @@ TEST_F(EvalCommandTest, AResumedRunWritesWhatAnUninterruptedOneDoes) {
   EXPECT_FALSE(dir_.has("cut.jsonl.partial"));
 }
 
+TEST_F(EvalCommandTest, AFinishedFileIsSummedUpAgain) {
+  dir_.write("tasks.jsonl", tasks_text());
+  EvalFlags finished = flags("tasks.jsonl", "out.jsonl");
+  finished.json = true;
+  testing::internal::CaptureStdout();
+  ASSERT_EQ(run_eval(finished), 0);
+  const std::string summary = testing::internal::GetCapturedStdout();
+  finished.resume = true;
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_eval(finished), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), summary);
+  // The outcomes of other tasks are no summary of these.
+  dir_.write("tasks.jsonl", tasks_text() + "{\"text\":\"more\"}\n");
+  EXPECT_EQ(run_eval(finished), 1);
+  dir_.write("tasks.jsonl", "{\"text\":\"the hen 0 ate\",\"task\":\"a\"}\n");
+  EXPECT_EQ(run_eval(finished), 1);
+}
+
 TEST_F(EvalCommandTest, CompressedTasksGiveTheSameOutcomes) {
   dir_.write("tasks.jsonl", tasks_text());
   dir_.write("tasks.jsonl.zst", zstd_of(tasks_text()));

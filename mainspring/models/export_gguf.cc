@@ -290,6 +290,32 @@ Status write_tensors(const LoadedModel& model, const GgufExportOptions& options,
   return Status();
 }
 
+/// The fields of a Hugging Face config that differ between the two.
+std::string differing_fields(const ModelConfig& a, const ModelConfig& b) {
+  const std::pair<const char*, bool> fields[] = {
+      {"query_pre_attn_scalar", a.query_scalar == b.query_scalar},
+      {"layer_types", a.windowed_layers == b.windowed_layers},
+      {"sliding_window", a.window == b.window},
+      {"rope_scaling", a.rope_scaling == b.rope_scaling},
+      {"rope_theta", a.rope_theta == b.rope_theta},
+      {"rope_local_base_freq", a.local_rope_theta == b.local_rope_theta},
+      {"partial_rotary_factor", a.rotary_width == b.rotary_width},
+      {"attn_logit_softcapping", a.attention_softcap == b.attention_softcap},
+      {"final_logit_softcapping", a.final_softcap == b.final_softcap},
+      {"head_dim", a.head_width == b.head_width},
+      {"rms_norm_eps", a.rms_eps == b.rms_eps},
+      {"max_position_embeddings", a.context_length == b.context_length},
+      {"tie_word_embeddings", a.tied_embeddings == b.tied_embeddings},
+      {"eos_token_id", a.eos_tokens == b.eos_tokens},
+      {"bos_token_id", a.bos_token == b.bos_token},
+      {"pad_token_id", a.pad_token == b.pad_token}};
+  std::string names;
+  for (const auto& [name, is_equal] : fields) {
+    if (!is_equal) names += std::string(names.empty() ? "" : ", ") + name;
+  }
+  return names.empty() ? "a bias or a norm" : names;
+}
+
 /// The file must say the model's config again.
 Status check_config(const std::string& written, const LoadedModel& model) {
   MS_ASSIGN_OR_RETURN(const auto file, GgufFile::open(written));
@@ -302,8 +328,8 @@ Status check_config(const std::string& written, const LoadedModel& model) {
     config.rope_scaling = expected.rope_scaling;
   }
   if (config == expected) return Status();
-  return unimplemented("export: the model's config has a field that a GGUF file of family '" +
-                       model.config.family + "' cannot say");
+  return unimplemented("export: a GGUF file of family '" + model.config.family +
+                       "' cannot say the config's " + differing_fields(config, expected));
 }
 
 }  // namespace
