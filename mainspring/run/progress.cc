@@ -90,7 +90,9 @@ std::string Progress::line(const StepMetrics& metrics) const {
     }
   }
   out += "  loss " + format_loss(metrics.loss) + format("  lr %.3g  grad ", metrics.lr) +
-         (std::isfinite(metrics.grad_norm) ? format("%.3g", metrics.grad_norm) : "not finite") +
+         (std::isfinite(metrics.grad_norm) ? format("%.3g", metrics.grad_norm)
+          : metrics.was_spike()            ? "-"
+                                           : "not finite") +
          "  ";
   out += format_count(metrics.tokens_per_s) + " tok/s";
   if (std::isfinite(metrics.mfu) && metrics.mfu > 0)
@@ -98,6 +100,7 @@ std::string Progress::line(const StepMetrics& metrics) const {
   if (left > 0 && done > 0) out += "  left " + format_duration(elapsed_s / done * left);
   if (left == 0) out += "  in " + format_duration(elapsed_s);
   if (!metrics.applied) out += "  NOT APPLIED";
+  if (!metrics.not_applied.empty()) out += ": " + metrics.not_applied;
   return out;
 }
 

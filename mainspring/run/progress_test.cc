@@ -101,6 +101,18 @@ TEST(Progress, AStepThatWasNotAppliedIsAlwaysShown) {
   EXPECT_NE(screen.seen().find("NOT APPLIED"), std::string::npos);
 }
 
+TEST(Progress, ASkippedSpikeHasNoGradientAndSaysSo) {
+  Screen screen;
+  Progress progress(screen.options(false));
+  StepMetrics metrics = metrics_of(1);
+  metrics.grad_norm = std::nan("");
+  metrics.applied = false;
+  metrics.not_applied = StepMetrics::kSpike;
+  progress.step(metrics);
+  EXPECT_NE(screen.seen().find("grad -  "), std::string::npos) << screen.seen();
+  EXPECT_NE(screen.seen().find("NOT APPLIED: its loss is a spike"), std::string::npos);
+}
+
 TEST(Progress, DurationsAndCountsAreShort) {
   EXPECT_EQ(format_duration(12.2), "12s");
   EXPECT_EQ(format_duration(185), "3m 05s");

@@ -39,6 +39,7 @@ Json to_json(const StepMetrics& metrics) {
   for (const auto& [name, seconds] : metrics.seconds) json["seconds"][name] = number(seconds);
   json["peak_bytes"] = metrics.peak_bytes;
   json["applied"] = metrics.applied;
+  if (!metrics.not_applied.empty()) json["not_applied"] = metrics.not_applied;
   for (const auto& [name, value] : metrics.more) {
     if (!json.contains(name)) json[name] = number(value);
   }
@@ -112,6 +113,7 @@ Result<StepMetrics> step_metrics_from(const Json& json, std::string_view source)
   MS_ASSIGN_OR_RETURN(metrics.mfu_formula, object.get_string_or("mfu_formula", ""));
   MS_ASSIGN_OR_RETURN(metrics.peak_bytes, object.get_int_or("peak_bytes", 0));
   MS_ASSIGN_OR_RETURN(metrics.applied, object.get_bool_or("applied", true));
+  MS_ASSIGN_OR_RETURN(metrics.not_applied, object.get_string_or("not_applied", ""));
   if (object.has("seconds")) {
     MS_ASSIGN_OR_RETURN(const JsonObject seconds, object.get_object("seconds"));
     for (const std::string& key : seconds.keys()) {

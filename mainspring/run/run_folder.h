@@ -58,8 +58,13 @@ struct StepMetrics {
   std::map<std::string, double>
       seconds;  // time split: "data", "forward_backward", "optim_step", ...
   int64_t peak_bytes = 0;
-  bool applied = true;                 // false: not finite, the step was not applied
+  bool applied = true;                 // false: the step was not applied
+  std::string not_applied;             // why: "the gradient is not finite", ...; else empty
   std::map<std::string, double> more;  // further numbers, written as fields
+
+  static constexpr const char* kSpike = "its loss is a spike";
+  /// The gradient of such a step is not computed.
+  bool was_spike() const { return not_applied == kSpike; }
 };
 
 /// One line of evals.jsonl.

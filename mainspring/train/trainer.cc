@@ -144,7 +144,8 @@ class Run {
                        bool applied);
   Status after_bad_step(const std::vector<Datum>& datums, const std::string& cause);
   void record_step(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
-                   const OptimStepResult& update, double data_s, double pass_s, double update_s);
+                   const OptimStepResult& update, const std::string& not_applied, double data_s,
+                   double pass_s, double update_s);
   Status evaluate();
   Status save();
   Status report_saves();
@@ -542,14 +543,17 @@ Status Run::step() {
   update_span.end();
   ++step_;
   if (folder_ == nullptr) return note_profiled(datums, result, update.applied);
-  record_step(datums, result, update, data_s, pass_s, seconds_since(update_start));
+  const std::string cause = update.applied              ? ""
+                            : is_spike && result.finite ? StepMetrics::kSpike
+                            : result.finite             ? "the gradient is not finite"
+                                                        : "the loss is not finite";
+  record_step(datums, result, update, cause, data_s, pass_s, seconds_since(update_start));
   if (is_spike && result.finite) {
     MS_RETURN_IF_ERROR(note_spike("step " + std::to_string(step_) + " not applied: its loss " +
                                   std::to_string(loss) + " is a spike, usual is below " +
                                   std::to_string(guard_.limit())));
   } else if (!update.applied) {
-    MS_RETURN_IF_ERROR(after_bad_step(
-        datums, result.finite ? "the gradient is not finite" : "the loss is not finite"));
+    MS_RETURN_IF_ERROR(after_bad_step(datums, cause));
   } else {
     bad_in_a_row_ = 0;
     guard_.note(loss);
@@ -589,8 +593,8 @@ Status Run::after_bad_step(const std::vector<Datum>& datums, const std::string& 
 }
 
 void Run::record_step(const std::vector<Datum>& datums, const ForwardBackwardResult& result,
-                      const OptimStepResult& update, double data_s, double pass_s,
-                      double update_s) {
+                      const OptimStepResult& update, const std::string& not_applied, double data_s,
+                      double pass_s, double update_s) {
   const double total_s = data_s + pass_s + update_s;
   std::map<std::string, double> more{
       {"micro_batches", static_cast<double>(result.num_micro_batches)}};
@@ -614,6 +618,7 @@ void Run::record_step(const std::vector<Datum>& datums, const ForwardBackwardRes
       .seconds = {{"data", data_s}, {"forward_backward", pass_s}, {"optim_step", update_s}},
       .peak_bytes = setup_.engine->peak_bytes(),
       .applied = update.applied,
+      .not_applied = not_applied,
       .more = std::move(more)};
   progress_->step(metrics);
   if (const Status status = folder_->append_metrics(metrics); !status.ok()) {
