@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "mainspring/base/nearest.h"
 
@@ -141,7 +142,15 @@ int run_program(int argc, char** argv, const std::vector<AddCommand>& commands) 
     }
     return 2;
   }
-  const int code = registry.run_chosen();
+  int code = 1;
+  try {
+    code = registry.run_chosen();
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "mainspring %s: out of memory; `mainspring train RECIPE --count` and `mainspring "
+                 "inspect plan RECIPE` say what a run needs\n",
+                 argv[1]);
+  }
   // What a command printed is part of its result: a full disk or a closed pipe is not success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     std::fprintf(stderr, "mainspring: standard output: cannot write: %s\n", std::strerror(errno));
