@@ -421,6 +421,11 @@ double flops_pointwise(const Attrs&, const Types&, const Types& out, RowCounts c
   return 4 * elements(out, counts);
 }
 
+// What is summed is in the inputs.
+double flops_reduction(const Attrs&, const Types& in, const Types&, RowCounts counts) {
+  return 2 * elements(in, counts);
+}
+
 double flops_linear(const Attrs& attrs, const Types& in, const Types& out, RowCounts counts) {
   const auto& a = std::get<LinearAttrs>(attrs);
   const double width = static_cast<double>(in[0].shape.dims[1]);
@@ -621,7 +626,7 @@ constexpr OpInfo kTable[] = {
      .name = "reduce_sum",
      .is_differentiable = true,
      .infer = infer_reduce_sum,
-     .flops = flops_pointwise},
+     .flops = flops_reduction},
     {.kind = OpKind::kFill, .name = "fill", .infer = infer_fill, .flops = flops_none},
     {.kind = OpKind::kEmbeddingGrad,
      .name = "embedding_grad",
@@ -714,7 +719,7 @@ constexpr OpInfo kTable[] = {
     {.kind = OpKind::kSumOfSquares,
      .name = "sum_of_squares",
      .infer = infer_sum_of_squares,
-     .flops = flops_pointwise},
+     .flops = flops_reduction},
     {.kind = OpKind::kAdamw,
      .name = "adamw",
      .writes_state = true,

@@ -63,6 +63,13 @@ TEST(OpTableTest, GradientsRefuseAccumulatorsOfAnotherShape) {
       refuses(OpKind::kRmsNormGrad, NormAttrs{4, 0}, {dy, {DType::kF32, {{4}}}, dy, wrong}));
 }
 
+TEST(OpTableTest, ASumCostsWhatItReads) {
+  const ValueType gradient{DType::kF32, {{100, 20}}};
+  const auto& info = op_info(OpKind::kSumOfSquares);
+  const auto out = info.infer(DType::kF32, NoAttrs{}, {gradient}).value();
+  EXPECT_EQ(info.flops(NoAttrs{}, {gradient}, out, {}), 4000.0);
+}
+
 TEST(OpTableTest, ScaleIsForActivationsAndValuesInF32) {
   const auto infer = op_info(OpKind::kScale).infer;
   EXPECT_TRUE(infer(kCompute, ScalarAttrs{2}, {rows_of(4)}).ok());

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kWidth = 900;
 constexpr double kHeight = 460;
-constexpr double kLeft = 70;
+constexpr double kLeft = 90;
 constexpr double kRight = 20;
 constexpr double kTop = 24;
 constexpr double kBottom = 48;
@@ -119,8 +119,11 @@ std::string dots(const Profile& profile, const Axes& axes) {
            format("%.1f GFLOP/s, %.3g FLOPs a byte, ", line.flops_per_s() / 1e9, line.intensity()) +
            percent_text(of_ceiling(line, profile.ceilings)) + " of its ceiling</title></circle>";
     if (share < 0.03) continue;
-    out += format("<text class=\"name\" x=\"%.1f\" y=\"%.1f\">", x + 5 + 26 * std::sqrt(share),
-                  y + 4) +
+    // On the side that has room for it.
+    const bool is_right = x > 0.6 * kWidth;
+    const double beside = (is_right ? -1 : 1) * (5 + 26 * std::sqrt(share));
+    out += format("<text class=\"name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x + beside,
+                  y + 4, is_right ? "end" : "start") +
            title + "</text>";
   }
   return out;
