@@ -90,6 +90,11 @@ void print_index(const std::string& folder, const ShardIndex& index) {
               format_counted(index.num_documents, "document").c_str(),
               static_cast<long long>(index.num_empty), static_cast<long long>(index.num_exact),
               static_cast<long long>(index.num_near));
+  if (index.num_skipped_files > 0) {
+    std::printf(
+        "skipped: %s of another kind than .txt, .md and .jsonl (plain, .gz or .zst), first %s\n",
+        format_counted(index.num_skipped_files, "file").c_str(), index.first_skipped_file.c_str());
+  }
   std::printf("%s: digest %s, tokenizer %s\n", folder.c_str(), index.digest().c_str(),
               index.tokenizer.c_str());
 }
@@ -144,7 +149,8 @@ void add_data(CommandRegistry& registry) {
                           [flags] { return run_data_build(*flags); });
   f.texts(
       "in", &flags->inputs,
-      "file (.jsonl: a row is a document; else the file is) or folder of them; may be repeated");
+      "file (.jsonl: a row is a document; else the file is), plain or gzip or zstd, or folder of "
+      "them; may be repeated");
   f.required_text("out", &flags->out, "folder to make; a stopped build goes on there");
   f.text("tokenizer", &flags->tokenizer,
          "tokenizer.json, its folder or a .gguf file; empty: one token per byte");

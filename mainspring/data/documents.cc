@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
@@ -12,36 +13,63 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The ending that tells the kind of text: ".jsonl" of x.jsonl and of x.jsonl.gz.
+std::string text_ending(fs::path path) {
+  if (path.extension() == ".gz" || path.extension() == ".zst") path = path.stem();
+  return path.extension().string();
+}
+
 bool is_text_name(const fs::path& path) {
-  return path.extension() == ".txt" || path.extension() == ".md" || path.extension() == ".jsonl";
+  const std::string ending = text_ending(path);
+  return ending == ".txt" || ending == ".md" || ending == ".jsonl";
 }
 
 Result<InputFile> describe_file(const std::string& path) {
   std::error_code error;
-  InputFile file{.path = path, .is_jsonl = path.ends_with(".jsonl")};
+  InputFile file{.path = path, .is_jsonl = text_ending(path) == ".jsonl"};
   file.size_bytes = static_cast<int64_t>(fs::file_size(path, error));
   if (error) return not_found(path + ": " + error.message());
   const auto changed = fs::last_write_time(path, error);
   if (error) return not_found(path + ": " + error.message());
   file.changed_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(changed.time_since_epoch()).count();
+  std::ifstream in(path, std::ios::binary);
+  char head[kCompressionMagicBytes];
+  in.read(head, sizeof(head));
+  if (in.bad() || !in.is_open()) return unavailable(path + ": cannot be read");
+  file.compression = compression_of({head, static_cast<size_t>(in.gcount())});
   return file;
 }
 
-Status add_folder(const std::string& folder, std::vector<InputFile>& files) {
+Status add_folder(const std::string& folder, const std::string& except, InputList& list) {
   std::vector<std::string> paths;
+  std::string first_skipped;
   std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
-    if (it->is_regular_file(error) && is_text_name(it->path()))
-      paths.push_back(it->path().string());
+    std::error_code ignored;  // `except` may not be there yet
+    if (it->is_directory(error) && fs::equivalent(it->path(), except, ignored)) {
+      it.disable_recursion_pending();
+    } else if (it->is_regular_file(error)) {
+      const std::string path = it->path().string();
+      if (is_text_name(it->path())) {
+        paths.push_back(path);
+      } else {
+        ++list.num_skipped;
+        if (first_skipped.empty() || path < first_skipped) first_skipped = path;
+      }
+    }
   }
   if (error) return not_found(folder + ": " + error.message());
-  if (paths.empty()) return invalid_argument(folder + ": holds no .txt, .md or .jsonl file");
+  if (list.first_skipped.empty()) list.first_skipped = first_skipped;
+  if (paths.empty()) {
+    return invalid_argument(folder + ": holds no .txt, .md or .jsonl file (plain, .gz or .zst)" +
+                            (first_skipped.empty() ? "" : ", but " + first_skipped));
+  }
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {
     MS_ASSIGN_OR_RETURN(InputFile file, describe_file(path));
-    files.push_back(std::move(file));
+    list.files.push_back(std::move(file));
   }
   return {};
 }
@@ -84,57 +112,133 @@ int64_t row_start(std::string_view text, int64_t from) {
                                            : static_cast<int64_t>(newline + 1);
 }
 
-using OnDocument = std::function<Status(std::string_view, const std::string&)>;
-
-Status read_row(std::string_view line, const std::string& place, const std::string& field,
+Status read_row(std::string_view line, const DocumentPlace& place, const std::string& field,
                 const OnDocument& f) {
-  MS_ASSIGN_OR_RETURN(const Json row, parse_json(line, place));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.find_first_not_of(" \t") == std::string_view::npos) return {};
+  const auto parsed = parse_json(line, "");
+  if (!parsed.ok()) {  // ":1:<column>: reason" of the one line, or ": reason"
+    std::string message(parsed.status().message());
+    if (message.starts_with(":1:")) message.replace(0, 3, ": column ");
+    return invalid_argument(place.text() + message);
+  }
+  const Json& row = *parsed;
   const auto found = row.is_object() ? row.find(field) : row.end();
   if (!row.is_object() || found == row.end() || !found->is_string()) {
-    return invalid_argument(place + ": expected an object with a string \"" + field + "\"");
+    return invalid_argument(place.text() + ": expected an object with a string \"" + field + "\"");
   }
   return f(found->get_ref<const std::string&>(), place);
 }
 
 Status read_rows_of(std::string_view text, const std::string& path, const InputSpan& span,
                     const std::string& field, const OnDocument& f) {
+  const int64_t start = row_start(text, span.begin);
   const int64_t end = row_start(text, span.end);
-  for (int64_t at = row_start(text, span.begin); at < end;) {
+  DocumentPlace place{.file = path, .before = text.substr(0, static_cast<size_t>(start))};
+  for (int64_t at = start; at < end;) {
     size_t newline = text.find('\n', static_cast<size_t>(at));
     if (newline == std::string_view::npos) newline = text.size();
     const auto begin = static_cast<size_t>(at);
-    std::string_view line = text.substr(begin, newline - begin);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(" \t") != std::string_view::npos) {
-      MS_RETURN_IF_ERROR(read_row(line, path + ":byte " + std::to_string(at), field, f));
-    }
+    ++place.line;
+    MS_RETURN_IF_ERROR(read_row(text.substr(begin, newline - begin), place, field, f));
     at = static_cast<int64_t>(newline) + 1;
   }
   return {};
 }
 
+Status read_text(std::string_view text, const std::string& path, const OnDocument& f) {
+  MS_RETURN_IF_ERROR(check_utf8(text, path));
+  return f(text, {.file = path});
+}
+
+// Rows whose bytes come in parts.
+class RowStream {
+ public:
+  RowStream(const std::string& path, const std::string& field, const OnDocument& f)
+      : place_{.file = path}, field_(field), f_(f) {}
+
+  Status push(std::string_view part) {
+    for (size_t newline = part.find('\n'); newline != std::string_view::npos;
+         newline = part.find('\n')) {
+      line_.append(part.substr(0, newline));
+      MS_RETURN_IF_ERROR(end_line());
+      part.remove_prefix(newline + 1);
+    }
+    line_.append(part);
+    return {};
+  }
+  Status finish() { return line_.empty() ? Status() : end_line(); }
+
+ private:
+  Status end_line() {
+    ++place_.line;
+    MS_RETURN_IF_ERROR(read_row(line_, place_, field_, f_));
+    line_.clear();
+    return {};
+  }
+
+  DocumentPlace place_;
+  const std::string& field_;
+  const OnDocument& f_;
+  std::string line_;
+};
+
+Status decompress(std::string_view bytes, const InputFile& input, const Decompressor::Use& use) {
+  constexpr size_t kPart = size_t{1} << 20;
+  const auto stream = Decompressor::create(input.compression, input.path);
+  for (size_t at = 0; at < bytes.size(); at += kPart) {
+    MS_RETURN_IF_ERROR(stream->push(bytes.substr(at, kPart), use));
+  }
+  return stream->finish();
+}
+
+Status read_compressed(std::string_view bytes, const InputFile& input, const std::string& field,
+                       const OnDocument& f) {
+  if (input.is_jsonl) {
+    RowStream rows(input.path, field, f);
+    MS_RETURN_IF_ERROR(
+        decompress(bytes, input, [&](std::string_view part) { return rows.push(part); }));
+    return rows.finish();
+  }
+  std::string text;
+  MS_RETURN_IF_ERROR(decompress(bytes, input, [&](std::string_view part) -> Status {
+    text.append(part);
+    return {};
+  }));
+  return text.empty() ? Status() : read_text(text, input.path, f);  // as of an empty plain file
+}
+
 }  // namespace
 
-Result<std::vector<InputFile>> list_input_files(const std::vector<std::string>& paths) {
-  std::vector<InputFile> files;
+std::string DocumentPlace::text() const {
+  std::string out(file);
+  if (line > 0) out += ":" + std::to_string(std::count(before.begin(), before.end(), '\n') + line);
+  return out;
+}
+
+Result<InputList> list_input_files(const std::vector<std::string>& paths,
+                                   const std::string& except) {
+  InputList list;
   for (const std::string& path : paths) {
     if (is_directory(path)) {
-      MS_RETURN_IF_ERROR(add_folder(path, files));
+      MS_RETURN_IF_ERROR(add_folder(path, except, list));
     } else {
       MS_ASSIGN_OR_RETURN(InputFile file, describe_file(path));
-      files.push_back(std::move(file));
+      list.files.push_back(std::move(file));
     }
   }
-  if (files.empty()) return invalid_argument("no input: give text files, JSONL files or folders");
-  return files;
+  if (list.files.empty()) {
+    return invalid_argument("no input: give text files, JSONL files or folders");
+  }
+  return list;
 }
 
 std::vector<InputPiece> cut_into_pieces(const std::vector<InputFile>& files, int64_t piece_bytes) {
   constexpr size_t kMostSpans = size_t{1} << 16;
   std::vector<InputPiece> pieces(1);
   for (size_t f = 0; f < files.size(); ++f) {
-    const int64_t step =
-        files[f].is_jsonl ? piece_bytes : std::max<int64_t>(1, files[f].size_bytes);
+    const bool can_be_cut = files[f].is_jsonl && files[f].compression == Compression::kNone;
+    const int64_t step = can_be_cut ? piece_bytes : std::max<int64_t>(1, files[f].size_bytes);
     for (int64_t begin = 0; begin < files[f].size_bytes; begin += step) {
       const int64_t end = std::min(files[f].size_bytes, begin + step);
       InputPiece& last = pieces.back();
@@ -157,11 +261,12 @@ Status for_each_document(const std::vector<InputFile>& files, const InputPiece& 
     if (static_cast<int64_t>(file->bytes().size()) != input.size_bytes) {
       return data_loss(input.path + ": was changed while it was read");
     }
-    if (input.is_jsonl) {
+    if (input.compression != Compression::kNone) {
+      MS_RETURN_IF_ERROR(read_compressed(file->text(), input, field, f));
+    } else if (input.is_jsonl) {
       MS_RETURN_IF_ERROR(read_rows_of(file->text(), input.path, span, field, f));
     } else {
-      MS_RETURN_IF_ERROR(check_utf8(file->text(), input.path));
-      MS_RETURN_IF_ERROR(f(file->text(), input.path));
+      MS_RETURN_IF_ERROR(read_text(file->text(), input.path, f));
     }
   }
   return {};

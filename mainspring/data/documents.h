@@ -1,4 +1,4 @@
-// Documents: text files and JSONL rows, cut into pieces that threads share.
+// Documents: text files and JSONL rows, plain or compressed, cut into pieces that threads share.
 //
 // The one idea: where pieces begin depends on the files alone, so what a build makes of them does
 // not depend on threads or on where an earlier build stopped.
@@ -11,17 +11,25 @@
 #include <vector>
 
 #include "mainspring/base/status.h"
+#include "mainspring/io/decompress.h"
 
 namespace mainspring {
 
 struct InputFile {
   std::string path;
-  bool is_jsonl = false;  // by its name; else the whole file is one document
-  int64_t size_bytes = 0;
-  int64_t changed_ns = 0;  // since the epoch
+  bool is_jsonl = false;  // by its name, .gz or .zst aside; else the whole file is one document
+  Compression compression = Compression::kNone;  // by its first bytes; else it is one span
+  int64_t size_bytes = 0;                        // as it lies
+  int64_t changed_ns = 0;                        // since the epoch
 };
 
-/// Part of one file. Of JSONL: the rows whose first byte lies in it.
+struct InputList {
+  std::vector<InputFile> files;
+  int64_t num_skipped = 0;    // files of other kinds in the folders
+  std::string first_skipped;  // by path, of the first folder that has one
+};
+
+/// Part of one file. Of plain JSONL: the rows whose first byte lies in it.
 struct InputSpan {
   size_t file = 0;
   int64_t begin = 0;
@@ -33,18 +41,31 @@ struct InputPiece {
   int64_t size_bytes = 0;
 };
 
-/// Files as given; of a folder every .txt, .md and .jsonl below it, in the order of their paths.
-/// Errors: not found; invalid argument for a folder without any.
-Result<std::vector<InputFile>> list_input_files(const std::vector<std::string>& paths);
+/// Where a document lies; the line is only counted when it is asked for.
+struct DocumentPlace {
+  std::string_view file;
+  std::string_view before;  // bytes of the file whose lines come first
+  int64_t line = 0;         // counted from 1 after `before`; 0: the whole file
+  /// "file" or "file:line".
+  std::string text() const;
+};
+
+/// Files as given; of a folder every .txt, .md and .jsonl below it, also with .gz or .zst after
+/// that, in the order of their paths, without what lies in the folder `except`. Errors: not found;
+/// invalid argument for a folder without any.
+Result<InputList> list_input_files(const std::vector<std::string>& paths,
+                                   const std::string& except);
 
 /// Pieces of about `piece_bytes`, at least one per 2^16 files.
 std::vector<InputPiece> cut_into_pieces(const std::vector<InputFile>& files, int64_t piece_bytes);
 
-/// Calls f(text, place) for each document of the piece in order; `field` holds the text of a JSONL
-/// row. `place` is "file" or "file:byte". Errors: f's; invalid argument for a row that is no JSON
-/// object or lacks the field, and for text that is not UTF-8, with its place.
-Status for_each_document(
-    const std::vector<InputFile>& files, const InputPiece& piece, const std::string& field,
-    const std::function<Status(std::string_view text, const std::string& place)>& f);
+using OnDocument = std::function<Status(std::string_view text, const DocumentPlace& place)>;
+
+/// Calls f for each document of the piece in order; `field` holds the text of a JSONL row. Memory:
+/// compressed rows one by one, a compressed text whole. Errors: f's; invalid argument for a row
+/// that is no JSON object or lacks the field, and for text that is not UTF-8, with its place; data
+/// loss for a damaged or cut compressed file.
+Status for_each_document(const std::vector<InputFile>& files, const InputPiece& piece,
+                         const std::string& field, const OnDocument& f);
 
 }  // namespace mainspring

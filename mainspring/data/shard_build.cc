@@ -3,11 +3,14 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 
 #include "mainspring/base/thread_pool.h"
+#include "mainspring/data/build_identity.h"
 #include "mainspring/data/dedupe.h"
 #include "mainspring/data/documents.h"
+#include "mainspring/data/shard_set.h"
 #include "mainspring/data/token_shard.h"
 #include "mainspring/io/atomic_file.h"
 #include "mainspring/io/json.h"
@@ -45,15 +48,6 @@ Json options_json(const ShardBuildOptions& o, const std::string& tokenizer_id) {
           {"piece_bytes", o.piece_bytes}};
 }
 
-Json inputs_json(const std::vector<InputFile>& files) {
-  Json list = Json::array();
-  for (const InputFile& file : files) {
-    list.push_back(
-        {{"path", file.path}, {"bytes", file.size_bytes}, {"changed_ns", file.changed_ns}});
-  }
-  return list;
-}
-
 class Build {
  public:
   explicit Build(const ShardBuildOptions& options)
@@ -64,6 +58,9 @@ class Build {
  private:
   Status check_options() const;
   Status open();
+  Status check_no_pieces() const;
+  Result<ShardIndex> verify_finished();
+  Status damaged(const Status& status) const;
   Status scan();
   Status scan_piece(size_t piece);
   Result<std::vector<Scanned>> read_scan(size_t piece) const;
@@ -111,30 +108,76 @@ Status Build::check_options() const {
   return {};
 }
 
-// The folder is new, or holds the beginning or the end of this very build.
+// The folder is new, or holds the beginning or the end of this very build. Nothing is written to
+// one that holds another.
 Status Build::open() {
-  MS_ASSIGN_OR_RETURN(files_, list_input_files(options_.inputs));
+  MS_ASSIGN_OR_RETURN(InputList list, list_input_files(options_.inputs, options_.out));
+  files_ = std::move(list.files);
+  counts_.num_skipped_files = list.num_skipped;
+  counts_.first_skipped_file = list.first_skipped;
   pieces_ = cut_into_pieces(files_, options_.piece_bytes);
   MS_ASSIGN_OR_RETURN(const std::string json, options_.tokenizer->to_json());
   tokenizer_id_ = checksum128(json.data(), json.size()).hex();
-  const Json options = options_json(options_, tokenizer_id_);
-  const Json inputs = inputs_json(files_);
-  built_with_ = json_text(Json{{"options", options}, {"inputs", inputs}});
-  MS_RETURN_IF_ERROR(make_directories(out("work")));
+  const Json identity = build_identity(options_json(options_, tokenizer_id_), files_);
+  built_with_ = json_text(identity);
   const std::string path = work("build.json");
-  if (!is_regular_file(path)) return write_file_atomically(path, built_with_);
-  MS_ASSIGN_OR_RETURN(const Json before, read_json_file(path));
-  if (before.value("options", Json()) != options) {
-    return failed_precondition(options_.out + ": was begun with options " +
-                               json_text(before.value("options", Json())) + ", not " +
-                               json_text(options) + "; give another folder or remove it");
+  if (is_regular_file(out(kShardIndexName))) {
+    MS_ASSIGN_OR_RETURN(const ShardIndex index, read_shard_index(options_.out));
+    MS_ASSIGN_OR_RETURN(
+        const Json before,
+        parse_json(index.built_with.empty() ? "null" : index.built_with, out(kShardIndexName)));
+    return check_same_build(options_.out, before, identity);
   }
-  if (before.value("inputs", Json()) != inputs) {
-    return failed_precondition(options_.out +
-                               ": was begun with other input files, or they have changed; give "
-                               "another folder or remove it");
+  if (is_regular_file(path)) {
+    MS_ASSIGN_OR_RETURN(const Json before, read_json_file(path));
+    return check_same_build(options_.out, before, identity);
+  }
+  MS_RETURN_IF_ERROR(check_no_pieces());
+  MS_RETURN_IF_ERROR(make_directories(out("work")));
+  return write_file_atomically(path, built_with_);
+}
+
+// Pieces without the record of their build could be of any.
+Status Build::check_no_pieces() const {
+  std::error_code error;  // no folder holds no pieces
+  for (const auto& entry : std::filesystem::directory_iterator(out("work"), error)) {
+    const std::string ending = entry.path().extension().string();
+    if (ending == ".scan" || ending == ".done") {
+      return failed_precondition(entry.path().string() +
+                                 ": is of an unknown build, work/build.json is missing; give "
+                                 "another folder or remove " +
+                                 options_.out);
+    }
   }
   return {};
+}
+
+// Every shard of the finished build is read: damage is an error, not a finished build.
+Result<ShardIndex> Build::verify_finished() {
+  const auto finished = ShardSet::open(options_.out);
+  MS_RETURN_IF_ERROR(damaged(finished.status()));
+  const ShardSet& set = **finished;
+  const ShardIndex& index = set.index();
+  const auto num_train = static_cast<int64_t>(index.train.size());
+  const int64_t count = num_train + static_cast<int64_t>(index.held_out.size());
+  std::vector<Status> statuses(static_cast<size_t>(count));
+  pool_.run(count, [&](int64_t i, int) {
+    Status& status = statuses[static_cast<size_t>(i)];
+    status = stopped();
+    if (!status.ok()) return;
+    const bool is_train = i < num_train;
+    const auto shard = set.shard(is_train ? ShardSplit::kTrain : ShardSplit::kHeldOut,
+                                 static_cast<size_t>(is_train ? i : i - num_train));
+    status = shard.ok() ? (*shard)->verify() : shard.status();
+  });
+  for (const Status& status : statuses) MS_RETURN_IF_ERROR(damaged(status));
+  return index;
+}
+
+Status Build::damaged(const Status& status) const {
+  if (status.ok() || status.code() == StatusCode::kUnavailable) return status;
+  return Status(status.code(), std::string(status.message()) +
+                                   "; to build the shards anew, remove " + out(kShardIndexName));
 }
 
 Status Build::for_each_piece(const std::string& name, const std::function<Status(size_t)>& step) {
@@ -164,7 +207,7 @@ Status Build::for_each_piece(const std::string& name, const std::function<Status
 Status Build::scan_piece(size_t piece) {
   if (read_scan(piece).ok()) return {};
   std::string bytes;
-  const auto add = [&](std::string_view text, const std::string&) -> Status {
+  const auto add = [&](std::string_view text, const DocumentPlace&) -> Status {
     MS_RETURN_IF_ERROR(stopped());
     Scanned scanned;
     scanned.text = checksum128(text.data(), text.size());
@@ -242,14 +285,15 @@ Status Build::tokenize_piece(size_t piece) {
   ShardWriter train;
   ShardWriter held_out;
   size_t index = 0;
-  const auto add = [&](std::string_view text, const std::string& place) -> Status {
+  const auto add = [&](std::string_view text, const DocumentPlace& place) -> Status {
     MS_RETURN_IF_ERROR(stopped());
-    if (index >= fates_[piece].size()) return data_loss(place + ": was changed while it was read");
+    if (index >= fates_[piece].size())
+      return data_loss(place.text() + ": was changed while it was read");
     const Fate fate = fates_[piece][index++];
     if (fate != Fate::kTrain && fate != Fate::kHeldOut) return {};
     auto tokens = options_.tokenizer->encode(
         text, {.add_special_tokens = false, .parse_special_tokens = false});
-    if (!tokens.ok()) return tokens.status().with_context(place);
+    if (!tokens.ok()) return tokens.status().with_context(place.text());
     tokens->push_back(end);
     (fate == Fate::kTrain ? train : held_out).add(*tokens);
     return {};
@@ -294,7 +338,7 @@ Status Build::collect(ShardIndex& index) const {
 Result<ShardIndex> Build::run() {
   MS_RETURN_IF_ERROR(check_options());
   MS_RETURN_IF_ERROR(open());
-  if (is_regular_file(out(kShardIndexName))) return read_shard_index(options_.out);
+  if (is_regular_file(out(kShardIndexName))) return verify_finished();
   for (const std::string& folder : {options_.out, out("work")}) {
     MS_RETURN_IF_ERROR(remove_temporaries(folder).status());
   }

@@ -38,11 +38,12 @@ struct ShardBuildOptions {
   std::function<bool()> should_stop;  // asked between documents
 };
 
-/// Builds, or returns at once if the folder holds these inputs' finished build. Errors: invalid
+/// Builds, or checks every shard if the folder holds these inputs' finished build. Errors: invalid
 /// argument for options out of range, a tokenizer without an end-of-text token, input that cannot
 /// be read as documents (with its place), or none left; failed precondition if the folder holds
-/// other inputs' or options' build, naming what differs; unavailable if should_stop said so; the
-/// system's.
+/// other inputs' or options' build, naming what differs (nothing is written then); data loss or not
+/// found naming a shard of a finished build that is damaged or gone; unavailable if should_stop
+/// said so; the system's.
 Result<ShardIndex> build_shards(const ShardBuildOptions& options);
 
 }  // namespace mainspring

@@ -12,6 +12,7 @@
 #include "mainspring/data/dedupe.h"
 #include "mainspring/data/shard_loader.h"
 #include "mainspring/io/mapped_file.h"
+#include "mainspring/io/test_compress.h"
 #include "mainspring/io/test_dir.h"
 #include "mainspring/text/byte_tokenizer.h"
 
@@ -154,9 +155,11 @@ TEST(Dedupe, SimilarityEstimatesTheShareOfCommonRuns) {
 
 TEST_F(ShardBuild, BadInputIsRefusedWithItsPlace) {
   write("a.jsonl", "{\"text\": \"x\"}\n{\"txt\": \"y\"}\n");
-  EXPECT_NE(error().find("a.jsonl:byte 14: expected an object with a string \"text\""),
-            std::string::npos)
+  EXPECT_NE(error().find("a.jsonl:2: expected an object with a string \"text\""), std::string::npos)
       << error();
+  write("a.jsonl", "{\"text\": \"x\"}\n\n{\"text\": ]\n");
+  options_.out = dir_.path() + "/3";
+  EXPECT_NE(error().find("a.jsonl:3: column 10: "), std::string::npos) << error();
   write("a.jsonl", "{\"text\": \"x\"}\n");
   options_.out = dir_.path() + "/2";
   write("b.txt", "ab\xff");
@@ -167,17 +170,134 @@ TEST_F(ShardBuild, BadInputIsRefusedWithItsPlace) {
   EXPECT_NE(error().find("[0, 1)"), std::string::npos);
 }
 
+TEST_F(ShardBuild, ErrorsCountLinesAcrossPiecesAndInCompressedRows) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i) rows += "{\"text\": \"" + words(i, 6) + "\"}\n\n";
+  rows += "{\"text\": 1}\n";
+  write("rows.jsonl", rows);
+  options_.inputs = {dir_.path() + "/rows.jsonl"};
+  EXPECT_NE(error().find("rows.jsonl:81: expected an object"), std::string::npos) << error();
+  write("rows.jsonl.gz", gzip_of(rows));
+  options_.inputs = {dir_.path() + "/rows.jsonl.gz"};
+  options_.out = dir_.path() + "/compressed";
+  EXPECT_NE(error().find("rows.jsonl.gz:81: expected an object"), std::string::npos) << error();
+}
+
+TEST_F(ShardBuild, CompressedFilesGiveTheSameDocuments) {
+  const std::string rows = "{\"text\": \"r\xc3\xa4t\"}\r\n\n{\"text\": \"de\"}";
+  write("a.txt", "ab");
+  write("b.jsonl", rows);
+  write("c.md", "fg");
+  options_.inputs = {dir_.path()};
+  ASSERT_TRUE(build_shards(options_).ok());
+  const auto tokens = tokens_of(options_.out, ShardSplit::kTrain);
+  for (const char* name : {"a.txt", "b.jsonl", "c.md"}) fs::remove(dir_.path() + "/" + name);
+  fs::remove_all(options_.out);
+  write("a.txt.gz", gzip_of("ab"));
+  write("b.jsonl.zst", zstd_of(rows.substr(0, 12)) + zstd_of(rows.substr(12)));
+  write("c.md", gzip_of("fg"));  // told by its bytes
+  ASSERT_TRUE(build_shards(options_).ok());
+  EXPECT_EQ(tokens_of(options_.out, ShardSplit::kTrain), tokens);
+}
+
+TEST_F(ShardBuild, CompressedRowsOfManyPartsAreOnePiece) {
+  std::string rows;
+  for (int i = 0; i < 9000; ++i) rows += "{\"text\": \"" + words(i * 8, 8) + "\"}\n";
+  write("rows.jsonl", rows);
+  options_.inputs = {dir_.path() + "/rows.jsonl"};
+  options_.piece_bytes = 1 << 20;
+  const ShardIndex plain = build_shards(options_).value();
+  const auto tokens = tokens_of(options_.out, ShardSplit::kTrain);
+  write("rows.jsonl.zst", zstd_of(rows));
+  options_.inputs = {dir_.path() + "/rows.jsonl.zst"};
+  options_.out = dir_.path() + "/compressed";
+  options_.piece_bytes = 1000;
+  const ShardIndex index = build_shards(options_).value();
+  EXPECT_EQ(index.num_documents, plain.num_documents);
+  EXPECT_EQ(index.train.size(), 1u);
+  EXPECT_EQ(tokens_of(options_.out, ShardSplit::kTrain), tokens);
+}
+
+TEST_F(ShardBuild, ACutCompressedFileIsRefused) {
+  std::string bytes = gzip_of("{\"text\": \"" + words(0, 300) + "\"}\n");
+  bytes.resize(bytes.size() / 2);
+  write("a.jsonl.gz", bytes);
+  EXPECT_EQ(build_shards(options_).status().code(), StatusCode::kDataLoss);
+  EXPECT_NE(error().find("a.jsonl.gz"), std::string::npos) << error();
+}
+
+TEST_F(ShardBuild, FilesOfOtherKindsAreCountedAndNamed) {
+  write("a.txt", "ab");
+  write("table.parquet", "PAR1");
+  write("rows.csv", "a,b");
+  const ShardIndex index = build_shards(options_).value();
+  EXPECT_EQ(index.num_skipped_files, 2);
+  EXPECT_EQ(index.first_skipped_file, dir_.path() + "/rows.csv");
+  const ShardIndex again = build_shards(options_).value();  // what it made is no input
+  EXPECT_EQ(again.num_skipped_files, 2);
+  EXPECT_EQ(again.first_skipped_file, dir_.path() + "/rows.csv");
+  fs::remove(dir_.path() + "/a.txt");
+  options_.out = dir_.path() + "/2";
+  fs::remove_all(dir_.path() + "/out");
+  EXPECT_NE(error().find("rows.csv"), std::string::npos) << error();
+}
+
 TEST_F(ShardBuild, AFolderOfOtherOptionsOrInputsIsRefused) {
   write_rows();
-  options_.inputs = {dir_.path() + "/rows.jsonl"};
+  const std::string rows = dir_.path() + "/rows.jsonl";
+  options_.inputs = {rows};
   ASSERT_TRUE(build_shards(options_).ok());
-  EXPECT_TRUE(build_shards(options_).ok());  // done already
-  options_.held_out = 0.5;
-  EXPECT_EQ(build_shards(options_).status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_NE(error().find("was begun with options"), std::string::npos);
-  options_.held_out = 0.0;
+  // By the index alone, whether or not the record of the begun build is there.
+  for (const bool has_record : {true, false}) {
+    SCOPED_TRACE(has_record);
+    if (!has_record) fs::remove_all(options_.out + "/work");
+    EXPECT_TRUE(build_shards(options_).ok());  // done already
+    options_.held_out = 0.5;
+    EXPECT_EQ(build_shards(options_).status().code(), StatusCode::kFailedPrecondition);
+    EXPECT_NE(error().find("held_out is 0.0, not 0.5"), std::string::npos) << error();
+    options_.held_out = 0.0;
+    write("more.txt", "more");
+    options_.inputs = {rows, dir_.path() + "/more.txt"};
+    EXPECT_NE(error().find("more.txt was not among"), std::string::npos) << error();
+    options_.inputs = {dir_.path() + "/more.txt"};
+    EXPECT_EQ(build_shards(options_).status().code(), StatusCode::kFailedPrecondition);
+    options_.inputs = {rows};
+    EXPECT_EQ(fs::exists(options_.out + "/work"), has_record);  // nothing was written
+  }
   write("rows.jsonl", "{\"text\": \"other\"}\n");
-  EXPECT_NE(error().find("other input files"), std::string::npos);
+  EXPECT_NE(error().find("rows.jsonl has changed"), std::string::npos) << error();
+  fs::remove(options_.out + "/index.json");
+  fs::create_directories(options_.out + "/work");
+  std::ofstream(options_.out + "/work/piece-000000.done") << "{}";
+  EXPECT_NE(error().find("work/build.json is missing"), std::string::npos) << error();
+}
+
+TEST_F(ShardBuild, AFinishedBuildWithADamagedShardIsNoSuccess) {
+  write_rows();
+  options_.inputs = {dir_.path() + "/rows.jsonl"};
+  options_.held_out = 0.3;
+  const ShardIndex index = build_shards(options_).value();
+  for (const std::string& name : {index.train[1].file, index.held_out[0].file}) {
+    const std::string path = options_.out + "/" + name;
+    const auto expect_refusal = [&] {
+      EXPECT_EQ(build_shards(options_).status().code(), StatusCode::kDataLoss);
+      EXPECT_NE(error().find(name), std::string::npos) << error();
+      EXPECT_NE(error().find("remove " + options_.out + "/index.json"), std::string::npos);
+    };
+    {
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(70);
+      file.put('!');
+    }
+    expect_refusal();
+    fs::resize_file(path, 100);
+    expect_refusal();
+    fs::remove(path);
+    expect_refusal();
+    fs::remove(options_.out + "/index.json");  // as the error says
+    EXPECT_EQ(build_shards(options_)->digest(), index.digest());
+    EXPECT_TRUE(ShardSet::open(options_.out).value()->verify().ok());
+  }
 }
 
 TEST_F(ShardBuild, DamageIsFoundByVerify) {

@@ -74,7 +74,9 @@ Status write_shard_index(const std::string& folder, const ShardIndex& index) {
                        {"bytes", index.num_bytes},
                        {"empty", index.num_empty},
                        {"exact_duplicates", index.num_exact},
-                       {"near_duplicates", index.num_near}}},
+                       {"near_duplicates", index.num_near},
+                       {"skipped_files", index.num_skipped_files},
+                       {"first_skipped_file", index.first_skipped_file}}},
                      {"train", entries_json(index.train)},
                      {"held_out", entries_json(index.held_out)},
                      {"built_with", built_with}};
@@ -106,6 +108,8 @@ Result<ShardIndex> read_shard_index(const std::string& folder) {
   MS_ASSIGN_OR_RETURN(index.num_empty, input.get_int("empty"));
   MS_ASSIGN_OR_RETURN(index.num_exact, input.get_int("exact_duplicates"));
   MS_ASSIGN_OR_RETURN(index.num_near, input.get_int("near_duplicates"));
+  MS_ASSIGN_OR_RETURN(index.num_skipped_files, input.get_int_or("skipped_files", 0));
+  MS_ASSIGN_OR_RETURN(index.first_skipped_file, input.get_string_or("first_skipped_file", ""));
   MS_RETURN_IF_ERROR(read_entries(json, "train", index.train));
   MS_RETURN_IF_ERROR(read_entries(json, "held_out", index.held_out));
   if (const Json* built_with = json.find("built_with")) index.built_with = json_text(*built_with);

@@ -34,7 +34,9 @@ struct ShardIndex {
   int64_t num_empty = 0;  // left out, as are:
   int64_t num_exact = 0;
   int64_t num_near = 0;
-  std::string built_with;  // inputs and options, as JSON text
+  int64_t num_skipped_files = 0;   // of kinds that are not read, in the folders given
+  std::string first_skipped_file;  // by path; empty if there is none
+  std::string built_with;          // inputs and options, as JSON text
 
   static int64_t tokens_of(const std::vector<ShardEntry>& shards);
   /// Names the content: every shard's checksum, in order.
