@@ -138,6 +138,9 @@ Result<std::shared_ptr<TokenConstraint>> BatchingSampler::constraint_of(
   if (known != constraints_.end()) return known->second;
   MS_ASSIGN_OR_RETURN(std::unique_ptr<ByteAutomaton> automaton, compile_json_schema(schema));
   auto made = std::make_shared<TokenConstraint>(std::move(automaton), options_.token_bytes);
+  if (made->must_end(made->start())) {
+    return invalid_argument("json_schema: no token of this vocabulary begins such a text");
+  }
   if (constraints_.size() >= kMostSchemas) {
     std::erase_if(constraints_, [](const auto& entry) { return entry.second.use_count() == 1; });
   }

@@ -36,8 +36,44 @@ void ByteProgram::patch(int32_t instruction, int32_t target) {
   if (at.op == Op::kFork && at.b == kOpen) at.b = target;
 }
 
+/// The least solution: from kEndless downwards until nothing changes. Backwards, since most
+/// instructions depend on the one behind them.
+std::vector<int32_t> ByteProgram::needed_depths() const {
+  std::vector<int32_t> needed(code_.size(), kEndless);
+  const auto of = [&](int32_t at) { return needed[static_cast<size_t>(at)]; };
+  const auto by_rule = [&](int32_t at) {
+    const Instruction& code = code_[static_cast<size_t>(at)];
+    switch (code.op) {
+      case Op::kByte:
+        return of(at + 1);
+      case Op::kFork:
+        return std::min(of(code.a), of(code.b));
+      case Op::kJump:
+        return of(code.a);
+      case Op::kCall:
+        return std::min(kEndless, std::max(of(code.a) + 1, of(at + 1)));
+      case Op::kReturn:
+      case Op::kEnd:
+        break;
+    }
+    return 0;
+  };
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (int32_t at = here() - 1; at >= 0; --at) {
+      const int32_t depth = by_rule(at);
+      has_changed |= depth != of(at);
+      needed[static_cast<size_t>(at)] = depth;
+    }
+  }
+  return needed;
+}
+
 ByteAutomaton::ByteAutomaton(ByteProgram program, int32_t start, int32_t max_depth)
-    : program_(std::move(program)), max_depth_(max_depth) {
+    : program_(std::move(program)),
+      first_(start),
+      max_depth_(max_depth),
+      needed_depths_(program_.needed_depths()) {
   Entry entry;
   visited_.clear();
   follow(start, -1, entry);
@@ -54,12 +90,20 @@ int32_t ByteAutomaton::push(int32_t return_to, int32_t parent) {
   return found->second;
 }
 
+/// What the stack holds was checked when it was called: there the way behind a call counts too.
+bool ByteAutomaton::can_end(const Place& place) const {
+  const auto& [at, below] = place;
+  const int32_t depth = below < 0 ? 0 : frames_[static_cast<size_t>(below)].depth;
+  return needed_depths_[static_cast<size_t>(at)] <= max_depth_ - depth;
+}
+
 /// Everything that is reached without a byte.
 void ByteAutomaton::follow(int32_t instruction, int32_t stack, Entry& into) {
   std::vector<Place> open = {{instruction, stack}};
   while (!open.empty()) {
     const Place place = open.back();
     open.pop_back();
+    if (!can_end(place)) continue;
     if (std::find(visited_.begin(), visited_.end(), place) != visited_.end()) continue;
     visited_.push_back(place);
     const auto& [at, below] = place;
@@ -76,7 +120,6 @@ void ByteAutomaton::follow(int32_t instruction, int32_t stack, Entry& into) {
         open.push_back({code.a, below});
         break;
       case ByteProgram::Op::kCall:
-        if (below >= 0 && frames_[static_cast<size_t>(below)].depth >= max_depth_) break;
         open.push_back({code.a, push(at + 1, below)});
         break;
       case ByteProgram::Op::kReturn: {

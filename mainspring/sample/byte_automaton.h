@@ -42,6 +42,11 @@ class ByteProgram {
   const std::vector<Instruction>& code() const { return code_; }
   const ByteSet& set(int32_t index) const { return sets_[static_cast<size_t>(index)]; }
 
+  /// For each instruction, how deep calls must at least nest from there until its rule returns (or
+  /// the text ends); kEndless if there is no way.
+  std::vector<int32_t> needed_depths() const;
+  static constexpr int32_t kEndless = 1 << 30;
+
  private:
   std::vector<Instruction> code_;
   std::vector<ByteSet> sets_;
@@ -52,10 +57,14 @@ class ByteAutomaton {
   using State = int32_t;
   static constexpr State kDead = -1;
 
-  /// Calls nest at most `max_depth` deep: deeper places are dropped.
+  /// Calls nest at most `max_depth` deep. A place is kept only if the text can end from there
+  /// within that depth, so every state but kDead can be finished.
   ByteAutomaton(ByteProgram program, int32_t start, int32_t max_depth);
 
+  /// kDead if no text is within max_depth.
   State start() const { return start_; }
+  /// How deep the calls of the least nested text are; ByteProgram::kEndless if there is no text.
+  int32_t needed_depth() const { return needed_depths_[static_cast<size_t>(first_)]; }
   /// kDead if no text goes on so.
   State next(State state, uint8_t byte);
   State next(State state, std::string_view bytes);
@@ -80,12 +89,15 @@ class ByteAutomaton {
   };
 
   void follow(int32_t instruction, int32_t stack, Entry& into);
+  bool can_end(const Place& place) const;
   int32_t push(int32_t return_to, int32_t parent);
   State intern(Entry entry);
 
   static constexpr int32_t kUnknown = -2;
   ByteProgram program_;
+  int32_t first_;  // instruction
   int32_t max_depth_;
+  std::vector<int32_t> needed_depths_;  // of each instruction
   std::vector<Frame> frames_;
   std::map<std::pair<int32_t, int32_t>, int32_t> frame_of_;
   std::vector<Entry> states_;

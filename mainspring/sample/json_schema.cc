@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "mainspring/base/nearest.h"
 #include "mainspring/io/json.h"
+#include "mainspring/sample/json_schema_keywords.h"
 
 namespace mainspring {
 namespace {
@@ -15,33 +15,6 @@ constexpr int32_t kMaxNesting = 48;   // calls: of $ref, items, properties, any 
 constexpr int64_t kMaxRepeat = 1024;  // of minItems, maxItems, minLength, maxLength
 constexpr int64_t kMaxDigits = 15;    // so that every reader keeps an integer, and a number ends
 constexpr int32_t kOpen = ByteProgram::kOpen;
-
-const std::vector<std::string>& known_keywords() {
-  static const std::vector<std::string> keywords = {"type",
-                                                    "properties",
-                                                    "required",
-                                                    "items",
-                                                    "minItems",
-                                                    "maxItems",
-                                                    "minLength",
-                                                    "maxLength",
-                                                    "enum",
-                                                    "const",
-                                                    "anyOf",
-                                                    "$ref",
-                                                    "$defs",
-                                                    "definitions",
-                                                    "title",
-                                                    "description",
-                                                    "default",
-                                                    "examples",
-                                                    "format",
-                                                    "$schema",
-                                                    "$id",
-                                                    "$comment",
-                                                    "additionalProperties"};
-  return keywords;
-}
 
 ByteSet range(int first, int last) {
   ByteSet set;
@@ -71,7 +44,16 @@ class Compiler {
       program_.end_rule();
     }
     for (const auto& [instruction, name] : calls_) program_.patch(instruction, start_of_.at(name));
-    return std::make_unique<ByteAutomaton>(std::move(program_), 0, kMaxNesting);
+    auto automaton = std::make_unique<ByteAutomaton>(std::move(program_), 0, kMaxNesting);
+    if (automaton->start() != ByteAutomaton::kDead) return automaton;
+    if (automaton->needed_depth() >= ByteProgram::kEndless) {
+      return invalid_argument(
+          "json_schema: no finite value fulfils it: what it requires refers to itself");
+    }
+    return invalid_argument("json_schema: its least nested value needs " +
+                            std::to_string(automaton->needed_depth()) +
+                            " levels of $ref, items and properties, at most " +
+                            std::to_string(kMaxNesting) + " are supported");
   }
 
  private:
@@ -242,24 +224,12 @@ class Compiler {
   Status value(const Json& schema, const std::string& path) {
     if (schema.is_boolean() && schema.get<bool>()) return any();
     MS_ASSIGN_OR_RETURN(const JsonObject object, JsonObject::from(schema, "json_schema", path));
-    for (const std::string& key : object.keys()) {
-      const auto& known = known_keywords();
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      return object.error(key, "is not supported (nearest is \"" + nearest_name(key, known) +
-                                   "\"); what it asks would not be kept");
-    }
-    if (const Json* more = object.find("additionalProperties"); more && !more->is_boolean())
-      return object.error("additionalProperties", "expected true or false");
+    MS_RETURN_IF_ERROR(check_keywords(object));
     if (object.has("$ref")) return reference(object);
-    if (const Json* constant = object.find("const")) {
-      program_.text(json_text(*constant));
-      return {};
-    }
-    if (const Json* choices = object.find("enum")) {
-      if (!choices->is_array() || choices->empty())
-        return object.error("enum", "expected a list of at least one value");
-      return alternatives(choices->size(), [&](size_t i) -> Status {
-        program_.text(json_text((*choices)[i]));
+    if (object.json().contains("const") || object.has("enum")) {
+      MS_ASSIGN_OR_RETURN(const std::vector<Json> choices, listed_values(object));
+      return alternatives(choices.size(), [&](size_t i) -> Status {
+        program_.text(json_text(choices[i]));
         return {};
       });
     }
@@ -275,24 +245,7 @@ class Compiler {
     return alternatives(types.size(), [&](size_t i) { return typed(object, types[i], path); });
   }
 
-  static Result<std::vector<std::string>> types_of(const JsonObject& object) {
-    const Json* type = object.find("type");
-    if (type != nullptr && type->is_string())
-      return std::vector<std::string>{type->get<std::string>()};
-    if (type != nullptr) return object.get_strings("type");
-    // What keywords speak of.
-    if (object.has("properties") || object.has("required"))
-      return std::vector<std::string>{"object"};
-    if (object.has("items") || object.has("minItems") || object.has("maxItems"))
-      return std::vector<std::string>{"array"};
-    if (object.has("minLength") || object.has("maxLength"))
-      return std::vector<std::string>{"string"};
-    return std::vector<std::string>();
-  }
-
   Status typed(const JsonObject& object, const std::string& type, const std::string& path) {
-    const std::vector<std::string> known = {"object",  "array",   "string", "number",
-                                            "integer", "boolean", "null"};
     if (type == "object") return properties(object, path);
     if (type == "array") return items(object, path);
     if (type == "string") {
@@ -310,12 +263,8 @@ class Compiler {
         return {};
       });
     }
-    if (type == "null") {
-      program_.text("null");
-      return {};
-    }
-    return object.error("type", "no type is named \"" + type + "\", nearest is \"" +
-                                    nearest_name(type, known) + "\"");
+    program_.text("null");
+    return {};
   }
 
   static Result<std::pair<int64_t, int64_t>> limits_of(const JsonObject& object,

@@ -18,9 +18,12 @@ namespace mainspring {
 
 /// Keywords: type (a name or a list), properties, required, items, minItems, maxItems, minLength,
 /// maxLength, enum, const, anyOf, $ref to "#", "#/$defs/NAME" or "#/definitions/NAME"; annotations
-/// (title, description, default, examples, format, $schema, $id, $comment) and
-/// additionalProperties: true or false change nothing. A schema without these is any JSON value.
-/// Errors: invalid argument or unimplemented with the path within the schema.
+/// (title, description, default, examples, format, $schema, $id, $comment) change nothing, nor does
+/// additionalProperties: true or false beside properties. Beside enum and const stands at most
+/// type, beside anyOf and $ref nothing but annotations. A schema without keywords is any JSON
+/// value. Texts nest up to 48 levels of $ref, items and properties: where that is reached only what
+/// can end within it is let through. Errors: invalid argument with the path within the schema; a
+/// schema that no finite value fulfils.
 Result<std::unique_ptr<ByteAutomaton>> compile_json_schema(const std::string& schema);
 
 }  // namespace mainspring

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "mainspring/base/philox.h"
 #include "mainspring/io/json.h"
 #include "mainspring/sample/sampler_test_util.h"
@@ -87,6 +89,88 @@ TEST(JsonSchema, ReferencesMayBeRecursive) {
   expect_texts(schema,
                {R"({"value":1,"next":null})", R"({"value":1,"next":{"value":2,"next":null}})"},
                {R"({"value":1})", R"({"value":1,"next":1})"});
+}
+
+/// Goes on with every byte there is, deepest first, until nothing may follow.
+std::string nested_as_deep_as_it_goes(ByteAutomaton& automaton, std::string_view unit) {
+  auto state = automaton.start();
+  std::string text;
+  const auto take = [&](std::string_view bytes) {
+    const auto next = automaton.next(state, bytes);
+    if (next == ByteAutomaton::kDead) return false;
+    state = next;
+    text += bytes;
+    return true;
+  };
+  while (take(unit)) continue;
+  while (automaton.can_go_on(state)) {
+    if (!take("null") && !take("]") && !take("}")) break;
+  }
+  EXPECT_TRUE(automaton.is_end(state)) << text;
+  return text;
+}
+
+TEST(JsonSchema, AtTheNestingLimitOnlyWhatCanEndIsLetThrough) {
+  const auto list = compiled(
+      R"({"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"next":{"anyOf":[)"
+      R"({"$ref":"#/$defs/n"},{"type":"null"}]}},"required":["next"],"additionalProperties":false}}})");
+  const std::string deep = nested_as_deep_as_it_goes(*list, R"({"next":)");
+  EXPECT_TRUE(parse_json(deep, "text").ok()) << deep;
+  EXPECT_GT(std::count(deep.begin(), deep.end(), '{'), 20);
+  const auto anything = compiled("true");
+  for (const char* unit : {"[", R"({"":)", R"([{"a": )"}) {
+    const std::string text = nested_as_deep_as_it_goes(*anything, unit);
+    EXPECT_TRUE(parse_json(text, "text").ok()) << text;
+    EXPECT_GT(text.size(), 40u);
+  }
+}
+
+TEST(JsonSchema, SchemasOfNoFiniteValueAreRefused) {
+  for (const char* schema :
+       {R"({"$ref":"#"})", R"({"properties":{"a":{"$ref":"#"}},"required":["a"]})",
+        R"({"type":"array","items":{"$ref":"#"},"minItems":1})",
+        R"({"anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"$ref":"#"}}})"}) {
+    EXPECT_NE(refusal(schema).find("no finite value"), std::string::npos) << schema;
+  }
+  // What may be left out does not matter.
+  expect_texts(R"({"properties":{"a":{"$ref":"#/$defs/x"},"b":{"type":"null"}},)"
+               R"("$defs":{"x":{"$ref":"#/$defs/x"}}})",
+               {"{}", R"({"b":null})"}, {R"({"a":null})"});
+  std::string deep = "true";
+  for (int i = 0; i < 60; ++i) deep = R"({"type":"array","minItems":1,"items":)" + deep + "}";
+  EXPECT_NE(refusal(deep).find("at most 48"), std::string::npos);
+}
+
+TEST(JsonSchema, ListedValuesAreThoseOfTheType) {
+  expect_texts(R"({"type":"string","enum":[1,"a",null,"b"]})", {"\"a\"", "\"b\""}, {"1", "null"});
+  expect_texts(R"({"type":["integer","null"],"enum":[1,1.5,2.0,null,"a"]})", {"1", "2.0", "null"},
+               {"1.5", "\"a\""});
+  expect_texts(R"({"const":null,"title":"t"})", {"null"}, {"1", "true"});
+  EXPECT_NE(refusal(R"({"type":"string","enum":[1]})").find("#.enum: has no value of"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"type":"string","const":1})").find("#.const: is not of"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"type":"strin","const":1})").find("nearest is \"string\""),
+            std::string::npos);
+}
+
+TEST(JsonSchema, KeywordsBesideOneThatDecidesAloneAreRefusedByName) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {R"({"enum":["a"],"minLength":2})", "minLength: is not supported beside \"enum\""},
+      {R"({"enum":[{}],"additionalProperties":false})", "additionalProperties: is not supported"},
+      {R"({"const":1,"enum":[2]})", "enum: is not supported beside \"const\""},
+      {R"({"anyOf":[{"type":"string"}],"type":"integer"})", "type: is not supported beside \"any"},
+      {R"({"$ref":"#/$defs/n","type":"string","$defs":{"n":true}})", "type: is not supported besi"},
+      {R"({"items":{"anyOf":[true],"required":["a"]}})", "#.items.required: is not supported bes"}};
+  for (const auto& [schema, expected] : cases)
+    EXPECT_NE(refusal(schema).find(expected), std::string::npos) << refusal(schema);
+  for (const char* schema : {R"({"type":[]})", R"({"anyOf":null})", R"({"type":null})",
+                             R"({"additionalProperties":false})"}) {
+    EXPECT_FALSE(refusal(schema).empty()) << schema;
+  }
+  expect_texts(R"({"$ref":"#/$defs/n","title":"t","description":"d","default":null,"examples":[1],)"
+               R"("$schema":"s","$id":"i","$comment":"c","$defs":{"n":{"type":"null"}}})",
+               {"null"}, {"1"});
 }
 
 TEST(JsonSchema, WhatWouldNotBeKeptIsRefusedByName) {
@@ -181,6 +265,50 @@ TEST_F(ConstrainedSamplerTest, RepliesFulfilTheirSchemaAndEndWhenTheyAreWhole) {
     EXPECT_TRUE(parse_json(text_of(result), "reply").ok());
     EXPECT_EQ(result.logprobs.size(), result.tokens.size());
   }
+}
+
+// Whatever the depth at which a reply meets the limit, "schema" says that it is whole.
+TEST_F(ConstrainedSamplerTest, ARecursiveSchemaEndsWithWholeJson) {
+  const std::string down = R"({"a":)";
+  std::vector<std::string> bytes(kVocabulary, down);  // of 50 tokens one is null
+  bytes[48] = "null";
+  bytes[49] = "}";
+  SamplerOptions options;
+  options.token_bytes = std::make_shared<TokenBytes>(bytes);
+  std::vector<SampleRequest> all;
+  for (int32_t seed = 0; seed < 16; ++seed) {
+    SamplingParams params = params_of(600, static_cast<uint64_t>(seed));
+    params.json_schema =
+        R"({"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"a":{"anyOf":[)"
+        R"({"$ref":"#/$defs/n"},{"type":"null"}]}},"required":["a"],"additionalProperties":false}}})";
+    all.push_back(request_of(prompt_of(5, seed), params));
+  }
+  int64_t deepest = 0;
+  const auto results = make_sampler(options)->run(all).value();
+  for (const auto& result : results) {
+    std::string text;
+    for (const int32_t token : result[0].tokens) text += bytes[static_cast<size_t>(token)];
+    EXPECT_EQ(result[0].stop_reason, StopReason::kSchema);
+    EXPECT_TRUE(parse_json(text, "reply").ok()) << text;
+    deepest = std::max<int64_t>(deepest, std::count(text.begin(), text.end(), '{'));
+  }
+  EXPECT_EQ(deepest, 23);  // two calls a level and one for the schema's own $ref, of 48
+}
+
+TEST_F(ConstrainedSamplerTest, AVocabularyThatCannotFinishIsSaidSo) {
+  std::vector<std::string> bytes = {"t", "r", "[", "]"};
+  bytes.resize(kVocabulary);
+  SamplerOptions options;
+  options.token_bytes = std::make_shared<TokenBytes>(std::move(bytes));
+  SamplingParams params = params_of(20);
+  params.json_schema = R"({"const":true})";
+  const auto sampler = make_sampler(options);
+  const SampleResult result = sampler->run({request_of({1, 2, 3}, params)}).value()[0][0];
+  EXPECT_EQ(stop_reason_name(result.stop_reason), "dead_end");
+  EXPECT_EQ(result.tokens, (std::vector<int32_t>{0, 1}));
+  params.json_schema = R"({"const":1})";
+  EXPECT_NE(sampler->check(request_of({1}, params)).message().find("no token of this vocabulary"),
+            std::string::npos);
 }
 
 TEST_F(ConstrainedSamplerTest, SpeculationChangesNothing) {

@@ -79,7 +79,10 @@ std::optional<StopReason> SampleState::append(const Chosen& chosen, int64_t max_
   }
   if (request->constraint != nullptr) {
     constraint_state = request->constraint->after(constraint_state, choice.token);
-    if (request->constraint->must_end(constraint_state)) return StopReason::kSchema;
+    if (request->constraint->must_end(constraint_state)) {
+      return request->constraint->may_end(constraint_state) ? StopReason::kSchema
+                                                            : StopReason::kDeadEnd;
+    }
   }
   if (static_cast<int64_t>(result.tokens.size()) >= params().max_tokens)
     return StopReason::kMaxTokens;

@@ -22,6 +22,8 @@ std::string_view stop_reason_name(StopReason reason) {
       return "cancelled";
     case StopReason::kSchema:
       return "schema";
+    case StopReason::kDeadEnd:
+      return "dead_end";
     case StopReason::kNonFinite:
       return "non_finite";
   }

@@ -82,6 +82,7 @@ enum class StopReason {
   kContext,     // "context": max_sequence_tokens are used up
   kCancelled,   // "cancelled"
   kSchema,      // "schema": the JSON that was asked for is whole
+  kDeadEnd,     // "dead_end": the JSON is not whole, and no token of the vocabulary goes on with it
   kNonFinite,   // "non_finite": the model gave NaN or infinite logits; no token was chosen
 };
 std::string_view stop_reason_name(StopReason reason);

@@ -62,7 +62,7 @@ class TokenConstraint {
   State after(State state, int32_t token);
   /// The text is whole: it may end here.
   bool may_end(State state);
-  /// Nothing can follow: the text is whole, or nested too deep.
+  /// No token can follow: the text is whole, or (see may_end) the vocabulary lacks what is missing.
   bool must_end(State state);
   /// Tokens with text that may follow. Cost: the first time for a state up to one step per byte of
   /// the vocabulary, 2 ms at 49,152 tokens.
