@@ -4,11 +4,20 @@ namespace mainspring::cli {
 namespace {
 
 /// Guesses of a model whose tokens mean something else would all be wrong: that is a mistake of the
-/// command, not of the models.
+/// command, not of the models. Where a model comes without a tokenizer, the vocabularies' sizes are
+/// all that can be compared.
 Status check_same_tokens(const ModelSession& model, const ModelSession& draft) {
   const auto& a = model.text().tokenizer;
   const auto& b = draft.text().tokenizer;
-  if (a == nullptr || b == nullptr) return {};
+  if (a == nullptr || b == nullptr) {
+    const int64_t size_a = model.model().config.vocabulary;
+    const int64_t size_b = draft.model().config.vocabulary;
+    if (size_a == size_b) return {};
+    return invalid_argument("--draft-model " + draft.model().path + ": has a vocabulary of " +
+                            std::to_string(size_b) + " tokens, " + model.model().path + " one of " +
+                            std::to_string(size_a) +
+                            "; without two tokenizers to compare, the sizes must be equal");
+  }
   constexpr const char* kProbe = "The quick brown fox, 1234 na\xc3\xafve\n\tint x = y[0];";
   MS_ASSIGN_OR_RETURN(const auto tokens_a, a->encode(kProbe));
   MS_ASSIGN_OR_RETURN(const auto tokens_b, b->encode(kProbe));

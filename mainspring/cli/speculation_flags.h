@@ -25,7 +25,8 @@ struct OpenedSpeculation {
 };
 
 /// Errors: invalid argument if a draft model is given without guesses to make, or has another
-/// tokenizer than the model; those of opening it.
+/// tokenizer than the model (another size of vocabulary, where one of them has no tokenizer); those
+/// of opening it.
 Result<OpenedSpeculation> open_speculation(const SpeculationFlags& flags,
                                            const ModelSession& session);
 
