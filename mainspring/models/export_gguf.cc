@@ -16,6 +16,7 @@
 #include "mainspring/models/model_text.h"
 #include "mainspring/models/names.h"
 #include "mainspring/models/rope_table.h"
+#include "mainspring/models/row_order.h"
 #include "mainspring/text/tokenizer_to_gguf.h"
 #include "mainspring/weights/dequantise.h"
 #include "mainspring/weights/quantise.h"
@@ -237,25 +238,6 @@ Result<StoredTensor> convert(const StoredTensor& tensor, DType dtype) {
     return quantise(is_quantised(tensor.dtype) ? to_dtype(tensor, DType::kF32) : tensor, dtype);
   StoredTensor out = to_dtype(tensor, dtype);
   if (dtype == DType::kF16) MS_RETURN_IF_ERROR(check_halves(out));
-  return out;
-}
-
-/// Rows i and i + c/2 of each head side by side, as llama.cpp's llama architecture has q and k.
-StoredTensor with_adjacent_pairs(const StoredTensor& tensor, int64_t head_width) {
-  const int64_t rows = tensor.shape[0];
-  const int64_t row_bytes = tensor.size_bytes / rows;
-  auto copy = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(tensor.size_bytes));
-  const auto* from = static_cast<const uint8_t*>(tensor.data);
-  const int64_t half = head_width / 2;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t within = row % head_width;
-    const int64_t to = row - within + 2 * (within % half) + within / half;
-    std::memcpy(copy->data() + to * row_bytes, from + row * row_bytes,
-                static_cast<size_t>(row_bytes));
-  }
-  StoredTensor out = tensor;
-  out.data = copy->data();
-  out.owner = std::move(copy);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "mainspring/models/hf_config.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/models/names.h"
+#include "mainspring/models/row_order.h"
 #include "mainspring/models/tokenizer_source.h"
 #include "mainspring/weights/dequantise.h"
 
@@ -149,23 +150,6 @@ Result<DType> dtype_of_gguf(const GgufTensor& tensor) {
   }
 }
 
-/// Copies whole rows, so quantised ones too, into Hugging Face's order (has_permuted_rows).
-void restore_row_order(int64_t head_width, StoredTensor& tensor) {
-  const int64_t rows = tensor.shape[0];
-  const int64_t row_bytes = tensor.size_bytes / rows;
-  auto copy = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(tensor.size_bytes));
-  const auto* from = static_cast<const uint8_t*>(tensor.data);
-  const int64_t half = head_width / 2;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t within = row % head_width;
-    const int64_t source = row - within + 2 * (within % half) + within / half;
-    std::memcpy(copy->data() + row * row_bytes, from + source * row_bytes,
-                static_cast<size_t>(row_bytes));
-  }
-  tensor.data = copy->data();
-  tensor.owner = std::move(copy);
-}
-
 /// Converters store Gemma's norm weights with the one that the norm adds; here they are as in
 /// Hugging Face's files.
 void take_one_away(StoredTensor& tensor) {
@@ -209,7 +193,8 @@ Status load_gguf_weights(const GgufFile& file, LoadedModel& model) {
   MS_ASSIGN_OR_RETURN(model.weights, parameters_of_files(model.config, FileKind::kGguf, tensors));
   MS_RETURN_IF_ERROR(refuse_quantised_vectors(model.weights));
   for (auto& [name, tensor] : model.weights) {
-    if (has_permuted_rows(model.config, name)) restore_row_order(model.config.head_width, tensor);
+    if (has_permuted_rows(model.config, name))
+      tensor = with_split_pairs(tensor, model.config.head_width);
     if (model.config.norm_plus_one && name.ends_with("norm.weight")) take_one_away(tensor);
   }
   return Status();
