@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mainspring/cli/exit_code.h"
+#include "mainspring/cli/made_prompts.h"
 #include "mainspring/io/json.h"
 
 namespace mainspring::cli {
@@ -34,18 +35,11 @@ Result<std::vector<int64_t>> parse_counts(const std::string& text) {
   }
 }
 
-/// Tokens without a repetition among the sequences' beginnings, so that nothing is shared.
 std::vector<SampleRequest> make_requests(const BenchSampleFlags& flags, int64_t vocabulary,
                                          int64_t sequences, int64_t new_tokens) {
-  std::vector<SampleRequest> requests(static_cast<size_t>(sequences));
+  std::vector<SampleRequest> requests;
   for (int64_t s = 0; s < sequences; ++s) {
-    SampleRequest& request = requests[static_cast<size_t>(s)];
-    for (int64_t t = 0; t < flags.prompt_tokens; ++t) {
-      request.prompt.push_back(
-          static_cast<int32_t>((t * 7919 + s * 104729 + t * t * 31 + 11) % vocabulary));
-    }
-    request.params.max_tokens = static_cast<int32_t>(new_tokens);
-    request.params.seed = static_cast<uint64_t>(s);
+    requests.push_back(made_request(s, flags.prompt_tokens, new_tokens, vocabulary));
   }
   return requests;
 }

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "mainspring/cli/made_prompts.h"
 #include "mainspring/io/checksum.h"
 
 namespace mainspring::cli {
@@ -17,19 +18,6 @@ SamplerOptions options_for(const DecodeFlags& flags, int64_t new_tokens) {
       static_cast<int32_t>(flags.sequences * (options.max_sequence_tokens / kPageTokens + 2));
   options.share_prefixes = false;
   return options;
-}
-
-// Prompts without a common beginning.
-SampleRequest request_of(const DecodeFlags& flags, int64_t sequence, int64_t new_tokens,
-                         int64_t vocabulary) {
-  SampleRequest request;
-  for (int64_t t = 0; t < flags.prompt_tokens; ++t) {
-    request.prompt.push_back(
-        static_cast<int32_t>((t * 7919 + sequence * 104729 + t * t * 31 + 11) % vocabulary));
-  }
-  request.params.max_tokens = static_cast<int32_t>(new_tokens);
-  request.params.seed = static_cast<uint64_t>(sequence);
-  return request;
 }
 
 class Decoder {
@@ -73,8 +61,8 @@ Result<DecodedRun> decode_on(ModelSession& session, const DecodeFlags& flags, in
   Decoder decoder(std::move(sampler));
   for (int64_t s = 0; s < flags.sequences; ++s) {
     MS_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t id,
-                        decoder.sampler().submit(
-                            request_of(flags, s, new_tokens, session.model().config.vocabulary)));
+                        decoder.sampler().submit(made_request(s, flags.prompt_tokens, new_tokens,
+                                                              session.model().config.vocabulary)));
   }
   while (decoder.num_started() < static_cast<size_t>(flags.sequences)) decoder.step(nullptr);
   for (int64_t i = 0; i < warmup; ++i) decoder.step(nullptr);
