@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "mainspring/base/check.h"
+#include "mainspring/io/html.h"
 #include "mainspring/lab/profile_text.h"
 #include "mainspring/lab/roofline_svg.h"
 

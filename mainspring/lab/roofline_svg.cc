@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "mainspring/io/html.h"
 #include "mainspring/lab/profile_text.h"
 
 namespace mainspring {
@@ -130,32 +131,6 @@ std::string dots(const Profile& profile, const Axes& axes) {
 }
 
 }  // namespace
-
-std::string html_text(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string roofline_svg(const Profile& profile) {
   const Axes axes(profile);

@@ -12,7 +12,4 @@ namespace mainspring {
 /// time; ops that compute nothing have no place on it.
 std::string roofline_svg(const Profile& profile);
 
-/// Text with <, >, & and quotes made harmless.
-std::string html_text(const std::string& text);
-
 }  // namespace mainspring

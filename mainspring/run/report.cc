@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "mainspring/io/html.h"
 #include "mainspring/io/json.h"
 #include "mainspring/run/page_assets.h"
 #include "mainspring/run/records.h"
@@ -60,29 +61,6 @@ std::string script_safe(const Json& json) {
   return out;
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out.push_back(c);
-    }
-  }
-  return out;
-}
-
 Json data_json(const ReportData& data) {
   Json json;
   json["info"] = to_json(data.info, data.now_ns);
@@ -112,7 +90,7 @@ Json data_json(const ReportData& data) {
 }  // namespace
 
 std::string make_report(const ReportData& data) {
-  const std::string title = escaped(data.info.title.empty() ? "run" : data.info.title);
+  const std::string title = html_text(data.info.title.empty() ? "run" : data.info.title);
   std::string page =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
