@@ -23,9 +23,10 @@ class GradientLeaves {
   GradientLeaves(Executor& executor, ParameterSet& grads, int64_t size)
       : executor_(executor), grads_(grads), size_(size) {}
 
-  /// Makes room for one more datum in the open leaf, closing it if it is full.
-  /// Errors: resource exhausted.
+  /// Whether the open leaf takes no further datum: close() it before the next.
   bool is_full() const { return size_ > 0 && datums_ == size_; }
+  /// Moves the open leaf into the counter; the accumulators become zero.
+  /// Errors: resource exhausted.
   Status close();
   void count_datum() { ++datums_; }
 

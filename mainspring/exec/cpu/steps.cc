@@ -160,14 +160,6 @@ Step make_add(StepBuilder& b, const Node& node) {
   };
 }
 
-Step make_accumulate(StepBuilder& b, const Node& node) {
-  return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({}),
-          terms = std::vector<const void*>(node.inputs.size())](RunState& run) mutable {
-    for (size_t i = 0; i < in.size(); ++i) terms[i] = run.at(in[i]);
-    add_many(context_for(run, DType::kF32), n, terms, run.at(in[0]));
-  };
-}
-
 // Per-token f32 arithmetic of losses: a few elements, on the calling thread.
 Step make_token_math(StepBuilder& b, const Node& node) {
   const ValueType type = b.type(node.outputs[0]);
@@ -275,6 +267,7 @@ Step make_simple_step(StepBuilder& b, const Node& node) {
     case OpKind::kGeluMul:
     case OpKind::kGeluMulGrad:
       return make_elementwise(b, node);
+    case OpKind::kAccumulate:  // the output lies where the first input does
     case OpKind::kAdd:
       return make_add(b, node);
     case OpKind::kScale:
@@ -288,8 +281,6 @@ Step make_simple_step(StepBuilder& b, const Node& node) {
       return make_rows(b, node);
     case OpKind::kBiasGrad:
       return make_bias_grad(b, node);
-    case OpKind::kAccumulate:
-      return make_accumulate(b, node);
     case OpKind::kSumOfSquares:
     case OpKind::kAdamw:
     case OpKind::kLion:
