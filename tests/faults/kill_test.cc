@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <vector>
 
 #include "mainspring/ckpt/checkpoint.h"
 #include "mainspring/data/shard_set.h"
@@ -22,6 +23,29 @@ namespace fs = std::filesystem;
 std::string program() {
   const char* binary_dir = std::getenv("MS_BINARY_DIR");
   return std::string(binary_dir != nullptr ? binary_dir : "build") + "/mainspring";
+}
+
+/// Starts the program with these arguments, its output in files of `dir`, kills it after `kill_ms`
+/// (never if < 0), and gives its exit status.
+int run_program(const std::string& dir, std::vector<std::string> arguments, int kill_ms) {
+  arguments.insert(arguments.begin(), program());
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    freopen((dir + "/out.txt").c_str(), "w", stdout);
+    freopen((dir + "/err.txt").c_str(), "w", stderr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  if (kill_ms >= 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kill_ms));
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
 }
 
 class Killed : public testing::Test {
@@ -43,24 +67,10 @@ class Killed : public testing::Test {
 
   // Starts `mainspring train`, kills it after `kill_ms` (never if < 0), and gives its exit status.
   int train(const std::string& run, bool resume, int kill_ms) {
-    const std::string run_dir = dir_ + "/" + run;
-    const std::string recipe = dir_ + "/recipe.toml";
-    const pid_t child = fork();
-    if (child == 0) {
-      freopen((dir_ + "/out.txt").c_str(), "w", stdout);
-      freopen((dir_ + "/err.txt").c_str(), "w", stderr);
-      const std::string path = program();
-      execl(path.c_str(), path.c_str(), "train", recipe.c_str(), "--run-dir", run_dir.c_str(),
-            "--threads", "1", resume ? "--resume" : nullptr, nullptr);
-      _exit(127);
-    }
-    if (kill_ms >= 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(kill_ms));
-      kill(child, SIGKILL);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return status;
+    std::vector<std::string> arguments{"train",          dir_ + "/recipe.toml", "--run-dir",
+                                       dir_ + "/" + run, "--threads",           "1"};
+    if (resume) arguments.push_back("--resume");
+    return run_program(dir_, std::move(arguments), kill_ms);
   }
 
   std::string digest(const std::string& run) {
@@ -88,25 +98,11 @@ TEST_F(Killed, AtRandomMomentsAndResumedGivesTheSameBits) {
 
 // Starts `mainspring data build` on the rows, kills it after `kill_ms` (never if < 0).
 int build_shards(const std::string& dir, const std::string& out, int kill_ms) {
-  const std::string rows = dir + "/text.jsonl";
-  const std::string folder = dir + "/" + out;
-  const pid_t child = fork();
-  if (child == 0) {
-    freopen((dir + "/out.txt").c_str(), "w", stdout);
-    freopen((dir + "/err.txt").c_str(), "w", stderr);
-    const std::string path = program();
-    execl(path.c_str(), path.c_str(), "data", "build", "--in", rows.c_str(), "--out",
-          folder.c_str(), "--held-out", "0.1", "--near-duplicates", "0.8", "--piece-mib", "1",
-          "--threads", "2", nullptr);
-    _exit(127);
-  }
-  if (kill_ms >= 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(kill_ms));
-    kill(child, SIGKILL);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
+  return run_program(
+      dir,
+      {"data", "build", "--in", dir + "/text.jsonl", "--out", dir + "/" + out, "--held-out", "0.1",
+       "--near-duplicates", "0.8", "--piece-mib", "1", "--threads", "2"},
+      kill_ms);
 }
 
 TEST(KilledBuild, AtRandomMomentsGoesOnToTheSameShards) {
