@@ -71,6 +71,7 @@ class Programs {
 
  private:
   Result<std::unique_ptr<Program>> make(const Program::Key& key, int64_t rows);
+  Repack repack_for(bool is_full, int64_t rows) const;
   Status bind_sources(Program& program, const Program::Key& key,
                       const std::vector<std::string>& sources);
 

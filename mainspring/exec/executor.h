@@ -45,11 +45,18 @@ struct BorrowedTensor {
   std::shared_ptr<const void> owner;
 };
 
+/// Which matrices have their derived layouts remade at every use instead of kept: less memory, and a
+/// little slower (no bit changes).
+enum class Repack {
+  kNone,
+  kQuantised,  // those stored quantised (QLoRA)
+  kAll,        // every one (masters of full weights)
+};
+
 struct CompileOptions {
   RowCounts capacity = {};
   PassOptions passes = {};
-  /// Derived weight layouts are remade at every use instead of kept: less memory, slower (QLoRA).
-  bool transient_packs = false;
+  Repack repack = Repack::kNone;
 };
 
 /// One step of a plan, for people.

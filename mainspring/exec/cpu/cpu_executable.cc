@@ -82,7 +82,7 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
   capacity_ = options.capacity;
   state_.context = context;
   state_.context.compute = graph_.compute();
-  StepBuilder builder(graph_, state_.context, capacity_, options.transient_packs);
+  StepBuilder builder(graph_, state_.context, capacity_, options.repack);
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
     const Node& node = graph_.nodes()[n];
     if (op_info(node.op).is_source) {

@@ -300,8 +300,14 @@ const void* RunState::layout(size_t index) const {
   return destination;
 }
 
+bool StepBuilder::is_remade(ValueId param, Layout layout) const {
+  if (repack_ == Repack::kNone || layout == Layout::kVector) return false;
+  if (type(param).shape.dims.size() != 2) return false;
+  return repack_ == Repack::kAll || is_quantised(type(param).dtype);
+}
+
 size_t StepBuilder::need(ValueId param, Layout layout) {
-  const bool transient = transient_packs_ && is_quantised(type(param).dtype);
+  const bool transient = is_remade(param, layout);
   if (!transient) {
     for (size_t i = 0; i < needs_.size(); ++i) {
       if (needs_[i].param == param && needs_[i].layout == layout && !needs_[i].transient) return i;

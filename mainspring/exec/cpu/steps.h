@@ -60,8 +60,8 @@ using Step = std::function<void(RunState&)>;
 /// Collects what the steps of one plan need.
 class StepBuilder {
  public:
-  StepBuilder(const Graph& graph, const Context& context, RowCounts capacity, bool transient_packs)
-      : graph_(graph), context_(context), capacity_(capacity), transient_packs_(transient_packs) {}
+  StepBuilder(const Graph& graph, const Context& context, RowCounts capacity, Repack repack)
+      : graph_(graph), context_(context), capacity_(capacity), repack_(repack) {}
 
   /// Makes the step of the next node of the graph (every node that is no source, in order).
   /// Errors: unimplemented naming an op without a kernel.
@@ -90,10 +90,12 @@ class StepBuilder {
   }
 
  private:
+  bool is_remade(ValueId param, Layout layout) const;
+
   const Graph& graph_;
   Context context_;
   RowCounts capacity_;
-  bool transient_packs_;
+  Repack repack_;
   std::vector<LayoutNeed> needs_;
   std::vector<KeptMemory> kept_;
   int32_t index_ = 0;  // of the node whose step is being made

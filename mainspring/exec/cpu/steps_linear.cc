@@ -251,19 +251,22 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
   const int64_t d = b.dim(node.inputs[0], 1);
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
   const float softcap = std::get<HeadAttrs>(node.attrs).softcap;
-  const size_t forward = b.need(node.inputs[1], Layout::kForward);
-  const size_t input_grad = b.need(node.inputs[1], Layout::kInputGrad);
   KeptLogits kept;
   if (const auto index = b.find_kept(node.inputs[3])) {
     kept = {*index, head_kept_picks(b.capacity().picked, vocabulary)};
   }
+  // Only logits that were not kept are computed again.
+  std::optional<size_t> forward;
+  if (kept.picks < b.capacity().picked) forward = b.need(node.inputs[1], Layout::kForward);
+  const size_t input_grad = b.need(node.inputs[1], Layout::kInputGrad);
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
   const bool has_d_lse = std::get<HeadAttrs>(node.attrs).has_d_lse;
   return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad, kept, softcap,
           has_d_lse](RunState& run) {
     Head head{.picked = run.counts.picked,
               .d = d,
-              .weight = {vocabulary, d, run.layout(forward), run.layout(input_grad)},
+              .weight = {vocabulary, d, forward ? run.layout(*forward) : nullptr,
+                         run.layout(input_grad)},
               .x = run.at(in[0]),
               .targets = run.at<int32_t>(in[2]),
               .picks = run.table->picked.data()};
