@@ -10,6 +10,7 @@
 #include "mainspring/cli/exit_code.h"
 #include "mainspring/exec/cpu/cpu_executor.h"
 #include "mainspring/exec/cpu/isa.h"
+#include "mainspring/exec/cpu/isa.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/train/flops.h"
 
@@ -41,7 +42,7 @@ void print_machine(Executor& executor) {
   std::printf("instruction sets  ");
   for (cpu::Isa isa : cpu::supported_isas())
     std::printf("%s ", std::string(cpu::isa_name(isa)).c_str());
-  std::printf("(fastest first; in use: %s)\n", std::string(executor.name()).c_str());
+  std::printf("(newest first; in use: %s)\n", std::string(executor.name()).c_str());
   std::printf("threads           %d of %d cores of the container\n", executor.num_threads(),
               cpu::available_cores());
   std::printf("memory            %.1f GiB available\n",
@@ -63,9 +64,9 @@ Status print_model(const std::string& path, Executor& executor) {
   std::printf("model             %s, %.0fM parameters, %.2f GiB stored\n",
               model->config.family.c_str(), n / 1e6, static_cast<double>(model->size_bytes) / gib);
   std::printf(
-      "full fine-tuning  20 bytes a parameter = %.2f GiB before activations; at most %.0f "
+      "full fine-tuning  16 bytes a parameter = %.2f GiB before activations; at most %.0f "
       "tokens/s\n",
-      20 * n / gib, full.peak / full.per_token());
+      16 * n / gib, full.peak / full.per_token());
   std::printf(
       "LoRA              4 bytes a parameter = %.2f GiB before activations; at most %.0f "
       "tokens/s\n",
@@ -74,12 +75,17 @@ Status print_model(const std::string& path, Executor& executor) {
 }
 
 Status doctor(const DoctorFlags& flags) {
-  std::vector<std::string> notes;
-  MS_ASSIGN_OR_RETURN(auto executor, cpu::make_cpu_executor({}, &notes));
+  MS_ASSIGN_OR_RETURN(const cpu::IsaChoice choice, cpu::choose_isa(""));
+  MS_ASSIGN_OR_RETURN(auto executor, cpu::make_cpu_executor({}));
   print_machine(*executor);
   if (!flags.model.empty()) MS_RETURN_IF_ERROR(print_model(flags.model, *executor));
-  for (const std::string& note : notes) std::printf("self-test         %s\n", note.c_str());
-  if (!notes.empty()) return internal_error("a path failed its self-test and is not used");
+  for (const std::string& failure : choice.failures) {
+    std::printf("self-test         %s\n", failure.c_str());
+  }
+  for (const std::string& slower : choice.slower) {
+    std::printf("slower path       %s\n", slower.c_str());
+  }
+  if (!choice.failures.empty()) return internal_error("a path failed its self-test and is not used");
   std::printf("self-test         every path above gives the scalar path's bits\n");
   return {};
 }

@@ -101,9 +101,9 @@ int available_cores() {
 }
 
 Result<std::unique_ptr<Executor>> make_cpu_executor(const CpuExecutorOptions& options,
-                                                    std::vector<std::string>* notes) {
+                                                    std::vector<std::string>* failures) {
   MS_ASSIGN_OR_RETURN(IsaChoice choice, choose_isa(options.isa));
-  if (notes != nullptr) *notes = choice.notes;
+  if (failures != nullptr) *failures = choice.failures;
   if (options.num_threads < 0 || options.num_threads > kMostThreads) {
     return invalid_argument("threads: expected 0 to " + std::to_string(kMostThreads) + ", got " +
                             std::to_string(options.num_threads));

@@ -73,6 +73,23 @@ TEST(IsaTest, AForcedPathThatCannotRunIsRefused) {
   EXPECT_EQ(choose_isa("nonsense").status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(IsaTest, NewerInstructionsAreUsedUnlessOlderOnesAreClearlyFaster) {
+  EXPECT_EQ(fastest_path(std::vector<double>{90.0}), 0u);
+  EXPECT_EQ(fastest_path(std::vector<double>{90.0, 100.0, 50.0}), 0u);  // noise
+  EXPECT_EQ(fastest_path(std::vector<double>{87.0, 158.0, 80.0}), 1u);  // half-rate vdpbf16ps
+  EXPECT_EQ(fastest_path(std::vector<double>{10.0, 20.0, 30.0}), 2u);
+}
+
+TEST(IsaTest, ASlowerNewerPathIsNamed) {
+  const auto choice = choose_isa("");
+  ASSERT_TRUE(choice.ok());
+  const auto supported = supported_isas();
+  const auto passed_over =
+      std::find(supported.begin(), supported.end(), choice->isa) - supported.begin();
+  EXPECT_EQ(static_cast<std::ptrdiff_t>((choice->failures.size() + choice->slower.size())),
+            passed_over);
+}
+
 TEST(IsaTest, AnAbsurdNumberOfThreadsIsRefused) {
   EXPECT_EQ(make_cpu_executor({.num_threads = 100000}).status().code(),
             StatusCode::kInvalidArgument);
@@ -87,7 +104,9 @@ TEST(IsaTest, TheEnvironmentForcesAPath) {
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.status().message().find("MS_ISA"), std::string::npos);
   unsetenv("MS_ISA");
-  EXPECT_EQ(choose_isa("")->isa, supported_isas().front());
+  const auto chosen = choose_isa("");
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(chosen->isa == Isa::kScalar, supported_isas().front() == Isa::kScalar);
 }
 
 }  // namespace

@@ -5,6 +5,10 @@
 
 namespace mainspring::cpu {
 
+/// FLOP/s of the calling thread running `count` of the path's largest bf16 tiles on operands in the
+/// first-level cache; some 5 us a tile.
+double time_tiles(const KernelTable& table, int count);
+
 /// FLOP/s of all threads running the path's largest bf16 tile on operands in the first-level cache:
 /// what no packing, memory or tree is taken from. The best of a few rounds; some 50 ms.
 double measure_peak_flops(const Context& context);
