@@ -1,9 +1,10 @@
-// Linear kernels against the measured FMA peak and against oneDNN's matmul of the same shape.
+// Linear kernels against the measured FMA peak, against oneDNN's matmul of the same shape, and
+// against the same tiles in one chunk: what rule 5's tree costs. (Weight gradients have no chunks.)
 //
-// Usage: exec_cpu_linear_bench [threads] [rounds]; MS_ISA chooses the path. Contestants alternate
-// in every round; the table has the best and the median rate, and percents of the best peak round.
-#include <immintrin.h>
-
+// Usage: exec_cpu_linear_bench [threads] [rounds] [models | rows]; MS_ISA chooses the path.
+// Contestants alternate in every round; the table has the best and the median rate, and percents of
+// the best peak round. "models": the shapes of SmolLM2-135M and GPT-2 at 1,024 and 256 rows;
+// "rows": few rows too.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +15,9 @@
 #include <vector>
 
 #include "mainspring/exec/cpu/isa.h"
+#include "mainspring/exec/cpu/linear_gemm.h"
 #include "mainspring/exec/cpu/ops.h"
+#include "mainspring/exec/cpu/peak_chains.h"
 
 #if MS_HAVE_DNNL
 #include <dnnl.hpp>
@@ -52,56 +55,13 @@ double warm_time(const std::function<void()>& run, int threads) {
   return seconds / count;
 }
 
-// Twelve independent chains of 8-lane FMAs: two a cycle on every processor with two FMA units.
-__attribute__((target("avx2,fma"))) void fma_chains(int64_t count, float* out) {
-  __m256 acc[12];
-  for (int i = 0; i < 12; ++i) acc[i] = _mm256_set1_ps(static_cast<float>(i));
-  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-  for (int64_t n = 0; n < count; ++n) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) acc[i] = _mm256_fmadd_ps(acc[i], a, b);
-  }
-  for (int i = 1; i < 12; ++i) acc[0] = _mm256_add_ps(acc[0], acc[i]);
-  _mm256_storeu_ps(out, acc[0]);
-}
-__attribute__((target("avx512f"))) void fma_chains_512(int64_t count, float* out) {
-  __m512 acc[12];
-  for (int i = 0; i < 12; ++i) acc[i] = _mm512_set1_ps(static_cast<float>(i));
-  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-  for (int64_t n = 0; n < count; ++n) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) acc[i] = _mm512_fmadd_ps(acc[i], a, b);
-  }
-  for (int i = 1; i < 12; ++i) acc[0] = _mm512_add_ps(acc[0], acc[i]);
-  _mm512_storeu_ps(out, acc[0]);
-}
-
-__attribute__((target("avx512f,avx512bf16"))) void dot_chains_512(int64_t count, float* out) {
-  __m512 acc[12];
-  for (int i = 0; i < 12; ++i) acc[i] = _mm512_set1_ps(static_cast<float>(i));
-  const __m512bh a = __builtin_bit_cast(__m512bh, _mm512_set1_epi32(0x3f7f3f7f));
-  for (int64_t n = 0; n < count; ++n) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) acc[i] = _mm512_dpbf16_ps(acc[i], a, a);
-  }
-  for (int i = 1; i < 12; ++i) acc[0] = _mm512_add_ps(acc[0], acc[i]);
-  _mm512_storeu_ps(out, acc[0]);
-}
-
 /// The path's multiply-add, nothing else.
 Contestant peak(ThreadPool& pool, Isa isa) {
   constexpr int64_t kCount = 400000;
-  struct Chains {
-    const char* name;
-    int flops;  // of one instruction
-    void (*run)(int64_t, float*);
-  };
-  const Chains chains = isa == Isa::kAvx512Bf16 ? Chains{"vdpbf16ps peak", 64, dot_chains_512}
-                        : isa == Isa::kAvx512   ? Chains{"fma peak, 16 lanes", 32, fma_chains_512}
-                                                : Chains{"fma peak, 8 lanes", 16, fma_chains};
+  const PeakChains chains = peak_chains(isa);
   Contestant out;
   out.name = chains.name;
-  out.flops = static_cast<double>(kCount) * 12 * chains.flops * pool.size();
+  out.flops = static_cast<double>(kCount) * chains.flops * pool.size();
   out.run = [&pool, chains] {
     pool.run(pool.size(), [&](int64_t, int) {
       alignas(64) float sink[16];
@@ -159,6 +119,65 @@ struct Buffers {
   Segment segment;
   RowTable table;
 };
+
+/// Stores whole tiles and knows no adapters, biases or slots.
+struct BareHooks : GemmHooks {
+  char* y = nullptr;
+  int64_t width = 0;
+
+  bool is_plain(const LinearKernels& kernels, const GemmTile& tile, TileArgs& args) const {
+    char* place = y + (tile.row * width + tile.column) * kernels.element_bytes;
+    for (int r = 0; r < tile.rows; ++r) {
+      __builtin_prefetch(place + r * width * kernels.element_bytes, 1);
+    }
+    args.y = place;
+    args.y_stride = width;
+    return true;
+  }
+  void finish(const LinearKernels&, const GemmTile&) const {}
+};
+
+/// y (rows, n) = x (rows, k) times packed panels over n, the whole of k in one chunk.
+void product_in_one_chunk(Buffers& b, const char* x, int64_t k, const char* packed, char* y,
+                          int64_t n) {
+  const LinearKernels& kernels = linear_kernels(b.context);
+  Gemm gemm;
+  gemm.rows = b.shape.rows;
+  gemm.num_terms = 1;
+  gemm.terms[0] = {x, k};
+  gemm.num_outputs = 1;
+  gemm.outputs[0].columns = n;
+  gemm.outputs[0].b[0] = packed;
+  gemm.outputs[0].panel_bytes[0] = panel_bytes(kernels, k);
+  gemm.scratch = b.scratch.data();
+  BareHooks hooks;
+  hooks.y = y;
+  hooks.width = n;
+  run_gemm(b.context, gemm, hooks);
+}
+
+void add_free_order(std::vector<Contestant>& out, Buffers& b) {
+  const Shape s = b.shape;
+  const LinearKernels& kernels = linear_kernels(b.context);
+  if (s.rows < 64 || s.out % kernels.panel_columns != 0 || s.in % kernels.panel_columns != 0)
+    return;
+  const std::string dtype(dtype_name(b.context.compute));
+  const double flops = 2.0 * static_cast<double>(s.rows * s.in * s.out);
+  out.push_back(
+      {"one chunk forward " + dtype,
+       flops,
+       0.0,
+       [&b, s] { product_in_one_chunk(b, b.x.data(), s.in, b.forward.data(), b.y.data(), s.out); },
+       {}});
+  out.push_back({"one chunk input grad " + dtype,
+                 flops,
+                 0.0,
+                 [&b, s] {
+                   product_in_one_chunk(b, b.y.data(), s.out, b.input_grad.data(), b.dx.data(),
+                                        s.in);
+                 },
+                 {}});
+}
 
 void add_ours(std::vector<Contestant>& out, Buffers& b) {
   const Shape s = b.shape;
@@ -274,7 +293,20 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Rates, and where oneDNN has the same product the ratio to it, round by round.
+void print_ratio(const std::vector<Contestant>& contestants, const Contestant& c,
+                 const std::string& rival) {
+  for (const Contestant& other : contestants) {
+    if (other.name != rival + " " + c.name) continue;
+    std::vector<double> ratios;
+    for (size_t i = 0; i < c.seconds.size(); ++i) {
+      ratios.push_back(other.seconds[i] / c.seconds[i]);
+    }
+    const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
+    std::printf("  %.2fx %s [%.2f, %.2f]", median(ratios), rival.c_str(), *least, *most);
+  }
+}
+
+/// Rates, and the ratios to the contestants of the same product, round by round.
 void print(const std::vector<Contestant>& contestants) {
   const auto rate = [](const Contestant& c, double seconds) { return c.flops / seconds * 1e-9; };
   const auto best = [](const Contestant& c) {
@@ -282,32 +314,43 @@ void print(const std::vector<Contestant>& contestants) {
   };
   const double best_peak = rate(contestants[0], best(contestants[0]));
   for (const Contestant& c : contestants) {
-    std::printf("  %-24s best %7.1f median %7.1f GFLOP/s  %5.1f %% of peak  %6.1f GB/s of weights",
+    std::printf("  %-26s best %7.1f median %7.1f GFLOP/s  %5.1f %% of peak  %6.1f GB/s of weights",
                 c.name.c_str(), rate(c, best(c)), rate(c, median(c.seconds)),
                 100.0 * rate(c, best(c)) / best_peak, c.bytes / best(c) * 1e-9);
-    for (const Contestant& other : contestants) {
-      if (other.name != "oneDNN " + c.name) continue;
-      std::vector<double> ratios;
-      for (size_t i = 0; i < c.seconds.size(); ++i) {
-        ratios.push_back(other.seconds[i] / c.seconds[i]);
-      }
-      const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
-      std::printf("  %.2fx oneDNN [%.2f, %.2f]", median(ratios), *least, *most);
-    }
+    for (const char* rival : {"oneDNN", "one chunk"}) print_ratio(contestants, c, rival);
     std::printf("\n");
   }
 }
 
-int bench(int threads, int rounds) {
+std::vector<Shape> shapes_of(const std::string& which) {
+  if (which == "models") {
+    std::vector<Shape> shapes;
+    for (int64_t rows : {1024, 256}) {
+      for (const auto& [in, out] : {std::pair<int64_t, int64_t>{576, 1536},
+                                    {1536, 576},
+                                    {576, 576},
+                                    {576, 192},
+                                    {768, 3072},
+                                    {3072, 768},
+                                    {768, 768},
+                                    {768, 2304}}) {
+        shapes.push_back({rows, in, out});
+      }
+    }
+    return shapes;
+  }
+  return {{1024, 576, 1536}, {1024, 1536, 576}, {1024, 576, 576}, {256, 576, 1536},
+          {16, 576, 49152},  {4, 576, 49152},   {1, 576, 49152}};
+}
+
+int bench(int threads, int rounds, const std::string& which) {
   const auto choice = choose_isa("");
   if (!choice.ok()) {
     std::printf("%s\n", choice.status().to_string().c_str());
     return 1;
   }
   ThreadPool pool(threads);
-  for (const Shape& shape :
-       {Shape{1024, 576, 1536}, Shape{1024, 1536, 576}, Shape{1024, 576, 576},
-        Shape{256, 576, 1536}, Shape{16, 576, 49152}, Shape{4, 576, 49152}, Shape{1, 576, 49152}}) {
+  for (const Shape& shape : shapes_of(which)) {
     std::printf("%s, %d threads, %lld x %lld x %lld\n", std::string(isa_name(choice->isa)).c_str(),
                 threads, static_cast<long long>(shape.rows), static_cast<long long>(shape.in),
                 static_cast<long long>(shape.out));
@@ -315,10 +358,11 @@ int bench(int threads, int rounds) {
     Buffers full(make_context(choice->isa, pool, DType::kF32), shape);
     std::vector<Contestant> contestants{peak(pool, choice->isa)};
     add_ours(contestants, narrow);
-    add_ours(contestants, full);
+    add_free_order(contestants, narrow);
+    if (which != "models") add_ours(contestants, full);
 #if MS_HAVE_DNNL
     add_dnnl(contestants, narrow);
-    add_dnnl(contestants, full);
+    if (which != "models") add_dnnl(contestants, full);
 #endif
     for (Contestant& c : contestants) c.run();
     for (int round = 0; round < rounds; ++round) {
@@ -338,5 +382,5 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 15;
   setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 0);
-  return mainspring::cpu::bench(threads, rounds);
+  return mainspring::cpu::bench(threads, rounds, argc > 3 ? argv[3] : "rows");
 }
