@@ -15,12 +15,18 @@
 namespace mainspring::cpu {
 namespace {
 
+/// What the product would use, or MS_ISA.
+Isa path() {
+  static const Isa isa = choose_isa("").value().isa;
+  return isa;
+}
+
 class Problem {
  public:
   Problem(int64_t rows, int64_t positions_before, int threads)
       : rows_(rows),
         pool_(threads),
-        context_(make_context(test_paths().back(), pool_, DType::kBF16)) {
+        context_(make_context(path(), pool_, DType::kBF16)) {
     shape_ = {9, 3, 64, 0.125f, 0};
     const int64_t keys = rows + positions_before;
     q_ = Values::random(DType::kBF16, keys * 9 * 64, 1, 2.0f);
@@ -48,7 +54,7 @@ class Problem {
     attention_grad(context_, shape_, rows_, q_.data(), k_.data(), v_.data(), o_.data(), lse_.data(),
                    d_o_.data(), dq_.data(), dk_.data(), dv_.data(), table_, aligned(scratch_));
   }
-  double peak() { return measure_instruction_peak(pool_, test_paths().back()); }
+  double peak() { return measure_instruction_peak(pool_, path()); }
   /// FLOPs of one 64-wide product over the unmasked pairs of all heads.
   double product_flops() const {
     const auto before = static_cast<double>(segment_.position);
