@@ -1,0 +1,64 @@
+// Between steps: evaluation, samples and checkpoints.
+#include "mainspring/train/answers.h"
+#include "mainspring/train/checkpointing.h"
+#include "mainspring/train/training_run.h"
+
+namespace mainspring {
+
+Status TrainingRun::evaluate() {
+  if (!setup_.eval_rows.empty()) {
+    MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
+                        setup_.engine->forward(setup_.id, setup_.eval_rows, "cross_entropy"));
+    const double loss = result.loss_sum / result.weight_sum;
+    if (result_.num_evals == 0) result_.first_eval_loss = loss;
+    result_.last_eval_loss = loss;
+    ++result_.num_evals;
+    last_eval_ = loss;
+    const EvalMetrics metrics{
+        .step = step_, .loss = loss, .loss_sum = result.loss_sum, .token_count = result.weight_sum};
+    progress_->eval(metrics);
+    MS_RETURN_IF_ERROR(folder_->append_eval(metrics));
+  }
+  MS_ASSIGN_OR_RETURN(const auto samples, answer_prompts(*setup_.engine, setup_.id, setup_.text,
+                                                         {.prompts = recipe_.train.sample_prompts,
+                                                          .max_tokens = recipe_.train.sample_tokens,
+                                                          .step = step_}));
+  for (const RunSample& sample : samples) {
+    MS_RETURN_IF_ERROR(folder_->append_sample(sample));
+    progress_->message("  " + sample.pieces[0].text + "  -> " + sample.pieces[1].text);
+  }
+  return {};
+}
+
+Status TrainingRun::save() {
+  MS_ASSIGN_OR_RETURN(CheckpointContent content,
+                      checkpoint_content(*setup_.engine, setup_.id, train_state()));
+  MS_RETURN_IF_ERROR(writer_->start(std::move(content)));
+  saved_step_ = step_;
+  save_awaits_loss_ = true;
+  return {};
+}
+
+// A failed save is shown and written down; training goes on with the older checkpoints intact.
+Status TrainingRun::report_saves() {
+  for (const SaveReport& report : writer_->take_reports()) {
+    RunEvent event{.kind = "checkpoint",
+                   .step = report.step,
+                   .message = report.path,
+                   .fields = {{"digest", report.digest}}};
+    if (report.status.ok()) {
+      result_.newest_checkpoint = report.path;
+    } else {
+      event = {.kind = "warning",
+               .step = report.step,
+               .message = "save of step " + std::to_string(report.step) +
+                          " failed: " + report.status.to_string(),
+               .fields = {}};
+      progress_->message(event.message);
+    }
+    MS_RETURN_IF_ERROR(folder_->append_event(event));
+  }
+  return {};
+}
+
+}  // namespace mainspring

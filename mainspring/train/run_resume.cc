@@ -1,0 +1,114 @@
+// What a checkpoint keeps of a run, and going on from it: from one of an earlier call, or of this
+// one after a spike.
+#include <algorithm>
+
+#include "mainspring/io/mapped_file.h"
+#include "mainspring/train/checkpointing.h"
+#include "mainspring/train/training_run.h"
+
+namespace mainspring {
+namespace {
+
+// What the spike guard keeps in a checkpoint.
+constexpr const char* kLeftOut = "left_out";
+constexpr const char* kSpikeLosses = "spike_losses";
+constexpr const char* kNumSpikes = "num_spikes";
+constexpr const char* kPrevious = "previous_batch";
+
+}  // namespace
+
+// Without a checkpoint nothing was trained that another recipe could spoil.
+Status TrainingRun::compare_recipe() {
+  MS_ASSIGN_OR_RETURN(const auto was, read_run_recipe(options_.run_dir));
+  changes_ = changes_between(was, recipe_.values);
+  if (list_checkpoints(join_path(options_.run_dir, "checkpoints")).empty()) return {};
+  return check_changes(changes_).with_context(options_.run_dir);
+}
+
+Status TrainingRun::resume() {
+  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest,
+                      load_newest_checkpoint(folder_->checkpoints_dir()));
+  for (const std::string& rejected : newest.rejected) {
+    say("checkpoint not used: " + rejected);
+    MS_RETURN_IF_ERROR(folder_->append_event({.kind = "warning",
+                                              .step = 0,
+                                              .message = "checkpoint not used: " + rejected,
+                                              .fields = {}}));
+  }
+  if (!newest.checkpoint.has_value()) {
+    say("no checkpoint yet: starting at step 0");
+    return folder_->truncate_after_step(0);
+  }
+  const Checkpoint& checkpoint = *newest.checkpoint;
+  if (checkpoint.state.seed != recipe_.seed) {
+    return failed_precondition(checkpoint.path + ": was made with seed " +
+                               std::to_string(checkpoint.state.seed) + ", the recipe says " +
+                               std::to_string(recipe_.seed));
+  }
+  if (checkpoint.state.step > recipe_.train.steps) {
+    const std::string done = std::to_string(checkpoint.state.step);
+    return failed_precondition(options_.run_dir + ": has done " + done + " steps, train.steps is " +
+                               std::to_string(recipe_.train.steps) + ": to go on, set it above " +
+                               done);
+  }
+  MS_RETURN_IF_ERROR(restore(checkpoint));
+  say("resuming from " + checkpoint.path);
+  MS_RETURN_IF_ERROR(folder_->truncate_after_step(step_));
+  if (const std::optional<EvalMetrics> first = folder_->first_eval(); first.has_value()) {
+    result_.first_eval_loss = first->loss;
+    result_.last_eval_loss = last_eval_.value_or(first->loss);
+    result_.num_evals = 1;
+  }
+  return {};
+}
+
+Status TrainingRun::restore(const Checkpoint& checkpoint) {
+  MS_RETURN_IF_ERROR(restore_engine(*setup_.engine, setup_.id, checkpoint));
+  if (const Status data = setup_.data->restore(checkpoint.state.data); !data.ok()) {
+    for (const RecipeChange& change : changes_) {
+      if (change.key != "data.files") continue;
+      return failed_precondition(options_.run_dir + ": the run was made with data.files " +
+                                 change.was + ", the recipe says " + change.now +
+                                 ", which hold other rows");
+    }
+    return data.with_context(options_.run_dir);
+  }
+  step_ = checkpoint.state.step;
+  saved_step_ = step_;
+  expected_loss_ = checkpoint.next_loss_sum;
+  last_eval_ = checkpoint.state.eval_loss;
+  return restore_guard(checkpoint.state.extra);
+}
+
+Status TrainingRun::restore_guard(const std::map<std::string, std::string>& extra) {
+  const auto value = [&](const char* key) {
+    const auto found = extra.find(key);
+    return found == extra.end() ? std::string() : found->second;
+  };
+  batches_->add_left_out(value(kLeftOut));  // a rollback keeps what it has learnt since
+  const std::string count = value(kNumSpikes);
+  if (!count.empty()) num_spikes_ = std::max<int64_t>(num_spikes_, std::stoll(count));
+  MS_RETURN_IF_ERROR(guard_.restore(value(kSpikeLosses)));
+  previous_.clear();
+  if (recipe_.train.spikes != "rollback" || value(kPrevious).empty()) return {};
+  previous_batch_ = parse_origin(value(kPrevious), setup_.data->state());
+  MS_ASSIGN_OR_RETURN(previous_, batches_->again(previous_batch_));
+  add_z_weights(previous_);
+  return {};
+}
+
+TrainState TrainingRun::train_state() const {
+  TrainState state{.step = step_,
+                   .seed = recipe_.seed,
+                   .data = setup_.data->state(),
+                   .extra = {},
+                   .eval_loss = last_eval_};
+  if (recipe_.train.spikes == "ignore") return state;
+  state.extra = {{kLeftOut, batches_->left_out_text()},
+                 {kSpikeLosses, guard_.state()},
+                 {kNumSpikes, std::to_string(num_spikes_)}};
+  if (!previous_.empty()) state.extra[kPrevious] = origin_text(previous_batch_);
+  return state;
+}
+
+}  // namespace mainspring
