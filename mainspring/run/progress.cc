@@ -81,7 +81,8 @@ std::string Progress::line(const StepMetrics& metrics) const {
   const double elapsed_s = 1e-9 * static_cast<double>(options_.now_ns() - start_ns_);
   const auto done = static_cast<double>(metrics.step - options_.first_step);
   const auto left = static_cast<double>(options_.total_steps - metrics.step);
-  std::string out = format("step %lld", static_cast<long long>(metrics.step));
+  std::string out = options_.head ? options_.head(metrics.step) : "";
+  out += format("step %lld", static_cast<long long>(metrics.step));
   if (options_.total_steps > 0) {
     out += format("/%lld", static_cast<long long>(options_.total_steps));
     if (options_.is_terminal) {

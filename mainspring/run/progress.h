@@ -21,7 +21,8 @@ struct ProgressOptions {
   int64_t first_step = 0;  // steps done before (resume): they do not count for the rate
   double plain_interval_s =
       10.0;  // between plain lines; the first and the last step are always shown
-  std::function<int64_t()> now_ns;  // monotonic; empty: the system's
+  std::function<int64_t()> now_ns;                // monotonic; empty: the system's
+  std::function<std::string(int64_t step)> head;  // stands before each step's line; empty: nothing
 };
 
 /// Threads: one caller. Never fails: what cannot be written is dropped.

@@ -1,8 +1,6 @@
 #include "mainspring/run/run_folder.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/system_error.h"
 #include "mainspring/run/curve.h"
+#include "mainspring/run/folder_lock.h"
 #include "mainspring/run/lines_file.h"
 #include "mainspring/run/records.h"
 #include "mainspring/run/report.h"
@@ -158,12 +157,7 @@ class RunFolder::Impl {
     }
   }
 
-  ~Impl() {
-    if (lock_fd_ >= 0) ::close(lock_fd_);
-  }
-
   Status open();
-  Status lock();
   Status load();
   Status write_info(const RunInfo& info);
   Status truncate_after_step(int64_t step);
@@ -187,7 +181,7 @@ class RunFolder::Impl {
   Status report_if_due();
 
   RunFolderOptions options_;
-  int lock_fd_ = -1;
+  FolderLock lock_;
   LinesFile metrics_;
   LinesFile evals_;
   LinesFile events_;
@@ -217,29 +211,10 @@ Status RunFolder::Impl::open() {
   MS_RETURN_IF_ERROR(make_directories(options_.dir));
   MS_RETURN_IF_ERROR(make_directories(path("samples")));
   MS_RETURN_IF_ERROR(make_directories(path("checkpoints")));
-  MS_RETURN_IF_ERROR(lock());
+  MS_RETURN_IF_ERROR(lock_.take(options_.dir, "run"));
   const Result<int64_t> swept = remove_temporaries(options_.dir);
   if (!swept.ok()) return swept.status();
   return load();
-}
-
-/// One process writes to a run folder; the lock goes with the process, however it ends.
-Status RunFolder::Impl::lock() {
-  const std::string lock_path = path(".lock");
-  lock_fd_ = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_fd_ < 0) return system_error("open", lock_path, errno);
-  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    char pid[32] = {};
-    const ssize_t n = ::pread(lock_fd_, pid, sizeof(pid) - 1, 0);
-    return failed_precondition(options_.dir + ": another process is writing to this run" +
-                               (n > 0 ? " (process " + std::string(pid) + ")" : ""));
-  }
-  const std::string pid = std::to_string(::getpid());
-  if (::ftruncate(lock_fd_, 0) != 0 ||
-      ::pwrite(lock_fd_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return system_error("write", lock_path, errno);
-  }
-  return {};
 }
 
 void RunFolder::Impl::forget() {
@@ -440,6 +415,8 @@ Status RunFolder::Impl::write_report(const std::string& state) {
   last_report_ns_ = data.now_ns;
   return write_file_atomically(path("report.html"), make_report(data));
 }
+
+bool holds_run(const std::string& dir) { return !run_file_in(dir).empty(); }
 
 Result<std::vector<RecipeValue>> read_run_recipe(const std::string& dir) {
   const std::string path = join_path(dir, "run.json");

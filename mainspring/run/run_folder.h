@@ -110,6 +110,9 @@ struct RunFolderOptions {
 /// character becomes "-"; no leading "." or "-", at most 100 bytes, "run" if nothing is left.
 std::string folder_name(std::string_view title);
 
+/// Whether `dir` holds any part of a run, so that RunFolder::open needs `resume`.
+bool holds_run(const std::string& dir);
+
 /// The recipe that `dir`'s run.json tells of; empty without one. Errors: invalid argument if it is
 /// no such file.
 Result<std::vector<RecipeValue>> read_run_recipe(const std::string& dir);
