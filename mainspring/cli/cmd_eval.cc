@@ -36,15 +36,21 @@ Result<std::vector<EvalRow>> read_rows(const EvalFlags& flags, const ModelSessio
                                        Checksum128& content) {
   const EvalContext context = context_of(flags, session);
   std::vector<EvalRow> rows;
+  std::map<std::string, std::string> unused;  // field, and the first row that has it
   MS_RETURN_IF_ERROR(
       for_each_row(flags.tasks, [&](std::string_view line, std::string_view where) -> Status {
         MS_ASSIGN_OR_RETURN(EvalRow row, parse_eval_row(line, where, std::ssize(rows), context));
+        for (const std::string& field : row.unused) unused.try_emplace(field, where);
         rows.push_back(std::move(row));
         content.update(line.data(), line.size());
         content.update("\n", 1);
         return {};
       }));
-  if (rows.empty()) return invalid_argument(flags.tasks + ": has no rows");
+  if (rows.empty()) return invalid_argument(input_name(flags.tasks) + ": has no rows");
+  for (const auto& [field, where] : unused) {
+    std::fprintf(stderr, "eval: %s: %s: is not used, here and in all rows\n", where.c_str(),
+                 field.c_str());
+  }
   return rows;
 }
 

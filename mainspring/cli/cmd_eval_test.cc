@@ -98,6 +98,21 @@ TEST_F(EvalCommandTest, CompressedTasksGiveTheSameOutcomes) {
   EXPECT_FALSE(dir_.read("a.jsonl").empty());
 }
 
+TEST_F(EvalCommandTest, AFieldWithoutUseIsSaidOnce) {
+  dir_.write("tasks.jsonl", R"({"text":"a"})"
+                            "\n"
+                            R"({"text":"b","category":"x"})"
+                            "\n"
+                            R"({"text":"c","category":"y"})"
+                            "\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_eval(flags("tasks.jsonl", "a.jsonl")), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const size_t at = said.find("tasks.jsonl:2: category: is not used");
+  EXPECT_NE(at, std::string::npos) << said;
+  EXPECT_EQ(said.find("category", at + 30), std::string::npos) << said;
+}
+
 TEST_F(EvalCommandTest, BadTasksAreRefusedBeforeAnythingIsWritten) {
   dir_.write("bad.jsonl", "{\"text\":\"a\"}\n{\"query\":\"b\"}\n");
   EXPECT_EQ(run_eval(flags("bad.jsonl", "out.jsonl")), 1);

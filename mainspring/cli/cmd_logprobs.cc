@@ -25,6 +25,8 @@ Result<std::vector<TokensRow>> read_rows(const LogprobsFlags& flags, const Score
         rows.push_back(std::move(row));
         return {};
       }));
+  // Nearly always the sign of a command before this one that failed.
+  if (rows.empty()) return invalid_argument(input_name(flags.in) + ": has no rows");
   return rows;
 }
 

@@ -77,8 +77,8 @@ class SampleJob {
   /// Errors: of writing; cancelled with what to do.
   Status run();
 
-  /// Samples of this run that ended at logits that are not finite.
-  int64_t num_non_finite() const { return num_non_finite_; }
+  /// Failed precondition if samples of this run ended where the model, not the row, ended them.
+  Status check_ends() const;
 
  private:
   Status submit_more();
@@ -94,6 +94,7 @@ class SampleJob {
   size_t num_written_ = 0;   // rows
   int32_t next_sample_ = 0;  // of row num_written_
   int64_t num_non_finite_ = 0;
+  int64_t num_dead_ends_ = 0;
 };
 
 Status SampleJob::keep(const std::vector<std::string>& lines, uint64_t run_seed) {
@@ -151,6 +152,7 @@ Status SampleJob::run() {
     for (SampleEvent& event : sampler_.step()) {
       if (!event.result.has_value()) continue;
       if (event.result->stop_reason == StopReason::kNonFinite) ++num_non_finite_;
+      if (event.result->stop_reason == StopReason::kDeadEnd) ++num_dead_ends_;
       finished_[row_of_request_[event.request]][event.sample] = std::move(*event.result);
     }
     MS_RETURN_IF_ERROR(write_ready());
@@ -159,6 +161,21 @@ Status SampleJob::run() {
   }
   progress.finish(static_cast<int64_t>(num_written_), sampler_.stats().sampled_tokens);
   return {};
+}
+
+Status SampleJob::check_ends() const {
+  std::string text;
+  if (num_non_finite_ > 0) {
+    text = std::to_string(num_non_finite_) +
+           " samples ended because the model gave NaN or infinite logits (stop_reason "
+           "\"non_finite\")";
+  }
+  if (num_dead_ends_ > 0) {
+    text += (text.empty() ? "" : "; ") + std::to_string(num_dead_ends_) +
+            " samples ended before their JSON was whole, as no token of the vocabulary goes on "
+            "with it (stop_reason \"dead_end\")";
+  }
+  return text.empty() ? Status() : failed_precondition(text);
 }
 
 /// The rows of the input; `content` gets all their bytes.
@@ -176,6 +193,8 @@ Result<std::vector<SampleRow>> read_rows(const SampleFlags& flags, const ModelSe
         content.update("\n", 1);
         return {};
       }));
+  // Nearly always the sign of a command before this one that failed.
+  if (rows.empty()) return invalid_argument(input_name(flags.in) + ": has no rows");
   return rows;
 }
 
@@ -273,10 +292,7 @@ Status sample_file(const SampleFlags& flags) {
   MS_RETURN_IF_ERROR(job.run());
   if (flags.stats) print_stats(sampler->stats());
   MS_RETURN_IF_ERROR(out->commit());
-  if (job.num_non_finite() == 0) return {};
-  return failed_precondition(std::to_string(job.num_non_finite()) +
-                             " samples ended because the model gave NaN or infinite logits "
-                             "(stop_reason \"non_finite\")");
+  return job.check_ends();
 }
 
 }  // namespace

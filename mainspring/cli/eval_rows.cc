@@ -179,6 +179,36 @@ Status read_generation(const JsonObject& row, const EvalContext& context, EvalRo
   return {};
 }
 
+// The fields of a kind beside id and task; the first are what it is told by.
+const std::vector<std::string>& fields_of(EvalKind kind) {
+  static const std::vector<std::string> loss = {"text", "tokens"};
+  static const std::vector<std::string> choice = {"choices", "query", "messages",
+                                                  "tools",   "gold",  "delimiter"};
+  static const std::vector<std::string> generation = {"target", "query", "messages",
+                                                      "tools",  "until", "max_tokens"};
+  if (kind == EvalKind::kLoss) return loss;
+  return kind == EvalKind::kChoice ? choice : generation;
+}
+
+bool has_name(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// A field of another kind says that the row was meant to be one.
+Status check_fields(const JsonObject& row, EvalKind kind) {
+  const std::vector<std::string>& own = fields_of(kind);
+  for (const std::string& key : row.keys()) {
+    if (key == "id" || key == "task" || !row.has(key) || !has_name(known_fields(), key) ||
+        has_name(own, key)) {
+      continue;
+    }
+    const std::string told_by = kind == EvalKind::kLoss && !row.has("text") ? "tokens" : own[0];
+    return row.error(key, "does not go with \"" + told_by + "\", which makes the row a " +
+                              std::string(eval_kind_name(kind)) + "; leave one of them out");
+  }
+  return {};
+}
+
 Result<EvalKind> kind_of(const JsonObject& row) {
   const bool is_loss = row.has("text") || row.has("tokens");
   const int kinds = int{is_loss} + int{row.has("choices")} + int{row.has("target")};
@@ -235,6 +265,10 @@ Result<EvalRow> parse_eval_row(std::string_view line, std::string_view where, in
   out.number = number;
   if (const Json* id = row.find("id")) out.id = *id;
   MS_ASSIGN_OR_RETURN(out.kind, kind_of(row));
+  MS_RETURN_IF_ERROR(check_fields(row, out.kind));
+  for (const std::string& key : row.keys()) {
+    if (!has_name(known_fields(), key)) out.unused.push_back(key);
+  }
   MS_ASSIGN_OR_RETURN(out.task, row.get_string_or("task", eval_kind_name(out.kind)));
   if (context.text->tokenizer == nullptr && !row.has("tokens"))
     return row.error("text", "the model has no tokenizer; give \"tokens\"");
@@ -313,7 +347,7 @@ Status EvalSummary::add(std::string_view line, std::string_view where, const Eva
     task.nll -= loglikelihood;
     task.tokens += tokens;
     task.bytes += row.bytes;
-    task.has_bytes = task.has_bytes && row.bytes > 0;
+    if (row.bytes == 0) ++task.rows_without_bytes;
   } else if (row.kind == EvalKind::kChoice) {
     MS_ASSIGN_OR_RETURN(const int64_t choice, outcome.get_int("choice"));
     MS_ASSIGN_OR_RETURN(const int64_t choice_norm, outcome.get_int("choice_norm"));
@@ -341,8 +375,10 @@ Json EvalSummary::json() const {
     if (task.kind == EvalKind::kLoss) {
       json["tokens"] = task.tokens;
       json["loss"] = task.nll / static_cast<double>(task.tokens);
-      if (task.has_bytes)
+      if (task.rows_without_bytes == 0)
         json["bits_per_byte"] = task.nll / std::log(2.0) / static_cast<double>(task.bytes);
+      else if (task.rows_without_bytes < task.rows)
+        json["rows_without_bytes"] = task.rows_without_bytes;
     } else if (task.kind == EvalKind::kChoice) {
       share("acc", task.right);
       share("acc_norm", task.right_norm);
@@ -371,6 +407,11 @@ std::string EvalSummary::table() const {
       if (!task.contains(error)) continue;
       std::snprintf(line, sizeof(line), " +- %.4f", task.at(error).get<double>());
       out += line;
+    }
+    if (task.contains("rows_without_bytes")) {
+      const auto rows = task.at("rows_without_bytes").get<int64_t>();
+      out += "  no bits_per_byte: " + std::to_string(rows) +
+             (rows == 1 ? " row came" : " rows came") + " as tokens";
     }
     out += '\n';
   }

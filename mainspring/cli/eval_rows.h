@@ -52,6 +52,7 @@ struct EvalRow {
   int64_t gold = 0;                  // kChoice
   SampleRequest request;             // kGeneration: greedy
   std::vector<std::string> targets;  // kGeneration: any of them is right
+  std::vector<std::string> unused;   // names of fields that no row has a use for
 };
 
 /// Reads one of
@@ -59,7 +60,8 @@ struct EvalRow {
 ///   {"query": ..., "choices": [...], "gold": i}, "delimiter" (" ")     multiple choice
 ///   {"query": ..., "target": text or list}, "until", "max_tokens"      generation
 /// with "messages" in place of "query", and "task" and "id" beside. Errors: invalid argument with
-/// file, line and field.
+/// file, line and field; also for a field of another kind of row, and for one that is nearly
+/// another's name. Other fields are the row's own affair and listed in `unused`.
 Result<EvalRow> parse_eval_row(std::string_view line, std::string_view where, int64_t number,
                                const EvalContext& context);
 
@@ -84,12 +86,12 @@ class EvalSummary {
     std::string name;
     EvalKind kind = EvalKind::kLoss;
     int64_t rows = 0;
-    double nll = 0;      // kLoss: natural logarithm
-    int64_t tokens = 0;  // kLoss
-    int64_t bytes = 0;   // kLoss
-    bool has_bytes = true;
-    int64_t right = 0;       // kChoice: raw; kGeneration: exact
-    int64_t right_norm = 0;  // kChoice
+    double nll = 0;                  // kLoss: natural logarithm
+    int64_t tokens = 0;              // kLoss
+    int64_t bytes = 0;               // kLoss
+    int64_t rows_without_bytes = 0;  // kLoss: that came as tokens
+    int64_t right = 0;               // kChoice: raw; kGeneration: exact
+    int64_t right_norm = 0;          // kChoice
   };
   Task& task_of(const EvalRow& row);
   std::vector<Task> tasks_;

@@ -108,6 +108,40 @@ TEST_F(EvalRowsTest, BadRowsAreRefusedWithFileLineAndField) {
   EXPECT_NE(refusal(R"({"messages":[],"target":"x"})").find("no chat template"), std::string::npos);
 }
 
+TEST_F(EvalRowsTest, FieldsOfTwoKindsAreRefused) {
+  EXPECT_NE(refusal(R"({"text":"a","query":"b"})")
+                .find("query: does not go with \"text\", which makes the row a loss"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"tokens":[1,2],"max_tokens":3})").find("does not go with \"tokens\""),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"query":"a","choices":["b","c"],"gold":0,"until":"x"})")
+                .find("until: does not go with \"choices\""),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"query":"a","target":"b","gold":0})").find("gold: does not go with"),
+            std::string::npos);
+  EXPECT_EQ(parse(R"({"text":"a","query":null})").kind, EvalKind::kLoss);
+}
+
+TEST_F(EvalRowsTest, FieldsThatNoRowUsesAreListed) {
+  const EvalRow row = parse(R"({"text":"a","category":"x","source_file":1,"id":2})");
+  EXPECT_EQ(row.unused, (std::vector<std::string>{"category", "source_file"}));
+}
+
+TEST_F(EvalRowsTest, RowsThatKeepATaskFromBitsPerByteAreCounted) {
+  EvalSummary summary;
+  const auto add = [&](const EvalRow& row) {
+    const std::vector<std::vector<float>> logprobs(
+        1, std::vector<float>(row.scored[0].tokens.size(), -1.0f));
+    ASSERT_TRUE(summary.add(format_scored(row, logprobs), "o:1", row).ok());
+  };
+  add(parse(R"({"text":"hi","task":"a"})"));
+  EXPECT_EQ(summary.table().find("no bits_per_byte"), std::string::npos);
+  add(parse(R"({"tokens":[1,2],"task":"a"})"));
+  EXPECT_NE(summary.table().find("no bits_per_byte: 1 row came as tokens"), std::string::npos)
+      << summary.table();
+  EXPECT_EQ(summary.json()[0].at("rows_without_bytes"), 1);
+}
+
 TEST_F(EvalRowsTest, LengthsDecideOnlyTheNormalisedChoice) {
   const EvalRow row = parse(R"({"query":"x","choices":["b","cccc"],"gold":1})");
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -4,6 +4,8 @@
 
 namespace mainspring::cli {
 
+std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
+
 Status for_each_row(
     const std::string& path,
     const std::function<Status(std::string_view line, std::string_view where)>& use) {

@@ -9,6 +9,9 @@
 
 namespace mainspring::cli {
 
+/// How messages call an input: "standard input" for "-".
+std::string input_name(const std::string& path);
+
 /// Calls `use(line, where)` for each line that is not blank, in order, `where` being
 /// "<path>:<line>"; stops at its first error. Errors: those of `use`, and of opening and reading
 /// (data/row_file.h).

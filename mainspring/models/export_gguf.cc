@@ -65,8 +65,8 @@ Status check_family(const ModelConfig& config) {
   if (std::find(known.begin(), known.end(), config.family) != known.end()) return Status();
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-  return unimplemented("export: family '" + config.family +
-                       "' cannot be written to a GGUF file, only " + list);
+  return unimplemented("family '" + config.family + "' cannot be written to a GGUF file, only " +
+                       list);
 }
 
 /// llama.cpp reads Mistral's files as Llama's with a window.
@@ -139,7 +139,7 @@ Status add_eos_tokens(const LoadedModel& model, GgufMetadata& out) {
                                    "tokenizer.ggml.eom_token_id"};
   const std::vector<int32_t>& tokens = eos_tokens_of(model);
   if (tokens.size() > std::size(kKeys)) {
-    return unimplemented("export: " + std::to_string(tokens.size()) +
+    return unimplemented(std::to_string(tokens.size()) +
                          " tokens end a reply, a GGUF file can name 3");
   }
   for (size_t i = 0; i < tokens.size(); ++i)
@@ -204,7 +204,7 @@ Result<std::vector<GgufTensorSpec>> specs_of(const ModelConfig& config,
     const DType stored = dtype_in_file(file, dtype);
     const int64_t row = file.shape.back();
     if (row % dtype_block_elements(stored) != 0) {
-      return invalid_argument("export: tensor '" + file.name + "': rows of " + std::to_string(row) +
+      return invalid_argument("tensor '" + file.name + "': rows of " + std::to_string(row) +
                               " are no whole number of " + std::string(dtype_name(stored)) +
                               " blocks of " + std::to_string(dtype_block_elements(stored)) +
                               "; write f32, f16 or bf16");
@@ -226,7 +226,7 @@ Status check_halves(const StoredTensor& halves) {
       std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
   if (bad == values.end()) return Status();
   const int64_t place = bad - values.begin();
-  return invalid_argument("export: tensor '" + halves.name + "': row " +
+  return invalid_argument("tensor '" + halves.name + "': row " +
                           std::to_string(place / row_elements(halves)) + ", column " +
                           std::to_string(place % row_elements(halves)) +
                           " is beyond f16; write bf16 or f32");
@@ -310,7 +310,7 @@ Status check_config(const std::string& written, const LoadedModel& model) {
     config.rope_scaling = expected.rope_scaling;
   }
   if (config == expected) return Status();
-  return unimplemented("export: a GGUF file of family '" + model.config.family +
+  return unimplemented("a GGUF file of family '" + model.config.family +
                        "' cannot say the config's " + differing_fields(config, expected));
 }
 

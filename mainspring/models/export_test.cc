@@ -86,7 +86,7 @@ TEST_F(Export, TrainedWeightsReplaceTheModelsOwn) {
             std::vector<float>(8, 7.0f));
   trained["x"] = trained["model.norm.weight"];
   EXPECT_EQ(export_hf_folder(*model, dir_.file("bad"), {.weights = &trained}).message(),
-            "export: the model has no tensor 'x'");
+            "the model has no tensor 'x'");
   EXPECT_FALSE(dir_.has("bad"));
 }
 

@@ -7,9 +7,9 @@ Status check_export_weights(const LoadedModel& model, const TensorSet* weights) 
   for (const auto& [name, tensor] : *weights) {
     const auto own = model.weights.find(name);
     if (own == model.weights.end())
-      return invalid_argument("export: the model has no tensor '" + name + "'");
+      return invalid_argument("the model has no tensor '" + name + "'");
     if (own->second.shape != tensor.shape)
-      return invalid_argument("export: tensor '" + name + "' has another shape");
+      return invalid_argument("tensor '" + name + "' has another shape");
   }
   return Status();
 }

@@ -1,5 +1,6 @@
 #include "mainspring/optim/param_groups.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "mainspring/base/nearest.h"
@@ -49,7 +50,7 @@ bool takes(const ParamGroup& group, std::string_view name) {
   return false;
 }
 
-// Every pattern matches a parameter, even if an earlier group has taken it.
+// Every pattern matches a parameter, be it one that an earlier group has taken.
 Status check_patterns(const OptimizerPlan& plan,
                       const std::vector<std::pair<std::string, Shape>>& params) {
   for (const ParamGroup& group : plan.groups) {
@@ -65,6 +66,32 @@ Status check_patterns(const OptimizerPlan& plan,
       return invalid_argument("no parameter is named \"" + pattern + "\", nearest is \"" +
                               nearest_name(pattern, names) + "\"");
     }
+  }
+  return {};
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "\"" : ", \"") + name + "\"";
+  return list;
+}
+
+// A group behind others that leave it nothing would be without effect.
+Status check_shadowed(const OptimizerPlan& plan, const std::vector<ParamPlan>& parts,
+                      const std::vector<std::pair<std::string, Shape>>& params) {
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    const auto is_own = [g](const ParamPlan& part) { return part.group == g; };
+    if (std::any_of(parts.begin(), parts.end(), is_own)) continue;
+    size_t taker = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (takes(plan.groups[g], params[i].first)) taker = parts[i].group;
+    }
+    return invalid_argument("group " + std::to_string(g + 1) + " (params " +
+                            list_of(plan.groups[g].params) + ") takes nothing: group " +
+                            std::to_string(taker + 1) + " (params " +
+                            list_of(plan.groups[taker].params) +
+                            ") stands before it and takes all that it names; put the narrower one "
+                            "first");
   }
   return {};
 }
@@ -100,6 +127,7 @@ Result<std::vector<ParamPlan>> assign_params(
     MS_ASSIGN_OR_RETURN(part.kind, kind_for(plan, part, name, shape));
     parts.push_back(part);
   }
+  MS_RETURN_IF_ERROR(check_shadowed(plan, parts, params));
   return parts;
 }
 

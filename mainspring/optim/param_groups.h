@@ -38,7 +38,8 @@ struct ParamPlan {
 };
 
 /// The part of each parameter, in the order given. Errors: invalid argument for a pattern that
-/// takes no parameter, a vector in a Muon group, or a setting out of range.
+/// takes no parameter, a group that earlier ones leave none, a vector in a Muon group, or a setting
+/// out of range.
 Result<std::vector<ParamPlan>> assign_params(
     const OptimizerPlan& plan, const std::vector<std::pair<std::string, Shape>>& params);
 

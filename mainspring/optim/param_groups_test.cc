@@ -59,6 +59,14 @@ TEST(ParamGroups, APatternThatTakesNothingNamesTheNearest) {
             "no parameter is named \"model.nrm.weight\", nearest is \"model.norm.weight\"");
 }
 
+TEST(ParamGroups, AGroupThatEarlierOnesLeaveNothingIsRefused) {
+  const OptimizerPlan plan{
+      .groups = {{.params = {"*.weight"}}, {.params = {"lm_head*"}}, {.params = {"*norm*"}}}};
+  EXPECT_EQ(assign_params(plan, params()).status().message(),
+            "group 2 (params \"lm_head*\") takes nothing: group 1 (params \"*.weight\") stands "
+            "before it and takes all that it names; put the narrower one first");
+}
+
 TEST(ParamGroups, MuonRefusesAVectorThatIsNamedForIt) {
   const OptimizerPlan plan{.groups = {{.params = {"*norm*"}, .optimizer = OptimizerKind::kMuon}}};
   EXPECT_NE(assign_params(plan, params()).status().message().find("model.norm.weight is (4)"),

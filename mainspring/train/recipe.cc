@@ -27,7 +27,8 @@ struct Key {
   std::string meaning;
   std::function<std::string(const ConfigValue&)> read;  // "" or what was expected
   std::function<Json()> print;
-  StringList choices = {};  // of a string that has few values
+  StringList choices = {};     // of a string that has few values
+  bool is_whole_text = false;  // read gives the message, not what was expected
 };
 
 // The key table, bound to one Recipe.
@@ -293,10 +294,14 @@ void Schema::add_optim(OptimRecipe& optim) {
   const auto groups = [&optim](const ConfigValue& value) {
     return read_groups(value, optim.groups);
   };
-  keys_.push_back({"optim.groups", "list of tables",
+  keys_.push_back({"optim.groups",
+                   "list of tables",
                    "parameters moved differently: {params, optimizer, lr_scale, weight_decay}; "
                    "names may hold *, the first group that names a parameter takes it",
-                   groups, [&optim] { return groups_json(optim.groups); }});
+                   groups,
+                   [&optim] { return groups_json(optim.groups); },
+                   {},
+                   true});
   number("optim.lr", optim.lr, 0, kAny, "peak learning rate");
   number("optim.beta1", optim.beta1, 0, 0.9999999, "AdamW");
   number("optim.beta2", optim.beta2, 0, 0.9999999, "AdamW");
@@ -345,6 +350,7 @@ Status apply(const Schema& schema, const std::string& name, const ConfigValue& v
                             unknown_key_hint(name, schema.names()));
   }
   if (const std::string expected = key->read(value); !expected.empty()) {
+    if (key->is_whole_text) return invalid_argument(expected);
     return invalid_argument(place_of(value, name) + ": expected " + expected + ", got " +
                             value_text(value) + choice_hint(*key, value));
   }
@@ -387,12 +393,20 @@ std::vector<RecipeKey> recipe_keys() {
 }
 
 Result<Recipe> load_recipe(const std::string& path, const std::vector<std::string>& sets) {
+  return load_recipe(path, ConfigTable(), sets);
+}
+
+Result<Recipe> load_recipe(const std::string& path, const ConfigTable& values,
+                           const std::vector<std::string>& sets) {
   Recipe recipe;
   const Schema schema(recipe);
   Origins origins;
   MS_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
   MS_ASSIGN_OR_RETURN(const ConfigTable table, parse_toml(file->text(), path));
   MS_RETURN_IF_ERROR(apply_table(schema, table, "", origins));
+  for (const auto& [name, value] : values) {
+    MS_RETURN_IF_ERROR(apply(schema, name, value, origins));
+  }
   for (const std::string& set : sets) MS_RETURN_IF_ERROR(apply_set(schema, set, origins));
   MS_RETURN_IF_ERROR(check_recipe(recipe).with_context(path));
   if (recipe.title.empty()) recipe.title = std::filesystem::path(path).stem().string();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mainspring/base/status.h"
+#include "mainspring/io/toml.h"
 #include "mainspring/run/run_folder.h"
 
 namespace mainspring {
@@ -145,5 +146,10 @@ std::vector<RecipeKey> recipe_keys();
 /// taken as a string) in order. Paths in the file are relative to the working directory. Errors:
 /// not found; invalid argument with file:line:column, the key, what was expected, the nearest name.
 Result<Recipe> load_recipe(const std::string& path, const std::vector<std::string>& sets);
+
+/// The same with `values` (keys as "optim.lr") between the file and `sets`; each keeps its own
+/// place as its origin.
+Result<Recipe> load_recipe(const std::string& path, const ConfigTable& values,
+                           const std::vector<std::string>& sets);
 
 }  // namespace mainspring

@@ -1,6 +1,7 @@
 #include "mainspring/train/recipe_groups.h"
 
-#include "mainspring/base/nearest.h"
+#include <algorithm>
+
 #include "mainspring/io/json.h"
 #include "mainspring/optim/optimizer.h"
 #include "mainspring/train/recipe_text.h"
@@ -55,32 +56,53 @@ std::string read_entry(const ConfigEntry& entry, GroupRecipe& group) {
   if (entry.key == "params") return read_names(entry.value, group.params);
   if (entry.key == "optimizer") return read_optimizer(entry.value, group.optimizer);
   if (entry.key == "lr_scale") return read_factor(entry.value, group.lr_scale);
-  if (entry.key == "weight_decay") return read_factor(entry.value, group.weight_decay.emplace());
-  return "one of params, optimizer, lr_scale, weight_decay (nearest is \"" +
-         nearest_name(entry.key, group_keys()) + "\")";
+  return read_factor(entry.value, group.weight_decay.emplace());
 }
 
+// "recipe.toml:12:3: optim.groups"; a value of --set has the key in its place already.
 std::string place(const ConfigValue& value) {
-  return value.line == 0 ? "" : "line " + std::to_string(value.line) + ": ";
+  return value.source.starts_with("--set ") ? value.source : value.where() + ": optim.groups";
+}
+
+std::string not_tables(const ConfigValue& value) {
+  return place(value) +
+         ": expected tables [[optim.groups]] with params, optimizer, lr_scale, "
+         "weight_decay, got " +
+         value_text(value);
+}
+
+std::string unknown_key(const ConfigEntry& entry, const std::string& which) {
+  const std::string nearest = near_name(entry.key, group_keys());
+  return place(entry.value) + ", " + which + ": unknown key \"" + entry.key + "\"" +
+         (nearest.empty() ? "; there are params, optimizer, lr_scale, weight_decay"
+                          : ", nearest is \"" + nearest + "\"");
+}
+
+// "" or the message.
+std::string read_group(const ConfigValue& item, const std::string& which, GroupRecipe& group) {
+  for (const ConfigEntry& entry : std::get<ConfigTable>(item.value)) {
+    if (std::find(group_keys().begin(), group_keys().end(), entry.key) == group_keys().end())
+      return unknown_key(entry, which);
+    if (const std::string expected = read_entry(entry, group); !expected.empty()) {
+      return place(entry.value) + ", " + which + ": " + entry.key + ": expected " + expected +
+             ", got " + value_text(entry.value);
+    }
+  }
+  if (!group.params.empty()) return "";
+  return place(item) + ", " + which + ": params is missing: the names of its parameters";
 }
 
 }  // namespace
 
 std::string read_groups(const ConfigValue& value, std::vector<GroupRecipe>& groups) {
-  const std::string kWhat = "a list of tables {params, optimizer, lr_scale, weight_decay}";
   const auto* list = std::get_if<ConfigList>(&value.value);
-  if (list == nullptr) return kWhat;
+  if (list == nullptr) return not_tables(value);
   std::vector<GroupRecipe> read;
   for (const ConfigValue& item : *list) {
-    const auto* table = std::get_if<ConfigTable>(&item.value);
-    if (table == nullptr) return kWhat;
+    if (!item.is_table()) return not_tables(item);
     GroupRecipe group;
-    for (const ConfigEntry& entry : *table) {
-      if (const std::string expected = read_entry(entry, group); !expected.empty()) {
-        return kWhat + "; " + place(entry.value) + entry.key + ": " + expected;
-      }
-    }
-    if (group.params.empty()) return kWhat + "; " + place(item) + "params is missing";
+    const std::string which = "group " + std::to_string(read.size() + 1);
+    if (std::string wrong = read_group(item, which, group); !wrong.empty()) return wrong;
     read.push_back(std::move(group));
   }
   groups = std::move(read);

@@ -10,8 +10,9 @@
 
 namespace mainspring {
 
-/// Reads a list of tables {params, optimizer, lr_scale, weight_decay}. Returns "", or what was
-/// expected, with the table's place, the key and the nearest name.
+/// Reads a list of tables {params, optimizer, lr_scale, weight_decay}. Returns "", or the whole
+/// message: the place of the wrong value, which group and key it is of, what was expected and got,
+/// the nearest name.
 std::string read_groups(const ConfigValue& value, std::vector<GroupRecipe>& groups);
 
 Json groups_json(const std::vector<GroupRecipe>& groups);

@@ -133,5 +133,32 @@ TEST(Recipe, EveryKeyHasAMeaning) {
   }
 }
 
+TEST(Recipe, AWrongGroupSaysWhichWhereAndWhatItGot) {
+  const auto group = [](const std::string& text) {
+    return error_of(std::string(kMinimal) + "[[optim.groups]]\nparams = \"a\"\n" +
+                    "[[optim.groups]]\n" + text);
+  };
+  const auto expect_end = [](const std::string& error, const std::string& end) {
+    EXPECT_TRUE(error.ends_with(end)) << error;
+  };
+  expect_end(group("params = \"b\"\nlr_scale = \"x\"\n"),
+             "recipe_test.toml:9:12: optim.groups, group 2: lr_scale: expected a number >= 0, got "
+             "\"x\"");
+  expect_end(group("lr_scale = 1\n"),
+             "recipe_test.toml:7:1: optim.groups, group 2: params is missing: the names of its "
+             "parameters");
+  expect_end(group("params = \"b\"\nlr_scal = 1\n"),
+             "recipe_test.toml:9:11: optim.groups, group 2: unknown key \"lr_scal\", nearest is "
+             "\"lr_scale\"");
+  expect_end(group("params = [1]\n"),
+             "optim.groups, group 2: params: expected a name or a list of names, got [1]");
+  EXPECT_EQ(error_of(kMinimal, {"optim.groups=[{params=\"a\", weight_decay=-1}]"}),
+            "--set optim.groups, group 1: weight_decay: expected a number >= 0, got -1");
+  EXPECT_EQ(
+      error_of(kMinimal, {"optim.groups=3"}),
+      "--set optim.groups: expected tables [[optim.groups]] with params, optimizer, lr_scale, "
+      "weight_decay, got 3");
+}
+
 }  // namespace
 }  // namespace mainspring
