@@ -45,7 +45,7 @@ std::vector<int32_t> ByteProgram::needed_depths() const {
     const Instruction& code = code_[static_cast<size_t>(at)];
     switch (code.op) {
       case Op::kByte:
-        return of(at + 1);
+        return set(code.a).none() ? kEndless : of(at + 1);
       case Op::kFork:
         return std::min(of(code.a), of(code.b));
       case Op::kJump:
@@ -147,10 +147,7 @@ ByteAutomaton::State ByteAutomaton::intern(Entry entry) {
   return found->second;
 }
 
-ByteAutomaton::State ByteAutomaton::next(State state, uint8_t byte) {
-  if (state == kDead) return kDead;
-  const int32_t known = states_[static_cast<size_t>(state)].next[byte];
-  if (known != kUnknown) return known;
+ByteAutomaton::State ByteAutomaton::make_next(State state, uint8_t byte) {
   Entry entry;
   visited_.clear();
   const std::vector<Place> places = states_[static_cast<size_t>(state)].places;

@@ -66,7 +66,11 @@ class ByteAutomaton {
   /// How deep the calls of the least nested text are; ByteProgram::kEndless if there is no text.
   int32_t needed_depth() const { return needed_depths_[static_cast<size_t>(first_)]; }
   /// kDead if no text goes on so.
-  State next(State state, uint8_t byte);
+  State next(State state, uint8_t byte) {
+    if (state == kDead) return kDead;
+    const State known = states_[static_cast<size_t>(state)].next[byte];
+    return known != kUnknown ? known : make_next(state, byte);
+  }
   State next(State state, std::string_view bytes);
   /// Whether the text may end here.
   bool is_end(State state) const { return states_[static_cast<size_t>(state)].is_end; }
@@ -88,6 +92,7 @@ class ByteAutomaton {
     std::array<int32_t, 256> next;
   };
 
+  State make_next(State state, uint8_t byte);
   void follow(int32_t instruction, int32_t stack, Entry& into);
   bool can_end(const Place& place) const;
   int32_t push(int32_t return_to, int32_t parent);

@@ -1,384 +1,290 @@
 #include "mainspring/sample/json_schema.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <bit>
 #include <vector>
 
 #include "mainspring/io/json.h"
-#include "mainspring/sample/json_schema_keywords.h"
+#include "mainspring/sample/json_grammar.h"
+#include "mainspring/sample/schema_shapes.h"
 
 namespace mainspring {
 namespace {
 
-constexpr int32_t kMaxNesting = 48;   // calls: of $ref, items, properties, any value
-constexpr int64_t kMaxRepeat = 1024;  // of minItems, maxItems, minLength, maxLength
-constexpr int64_t kMaxDigits = 15;    // so that every reader keeps an integer, and a number ends
-constexpr int32_t kOpen = ByteProgram::kOpen;
+constexpr int32_t kMaxNesting = 48;  // calls: of items and properties
+constexpr size_t kMaxUnique = 10;    // values of unique items: each set of them is a place
 
-ByteSet range(int first, int last) {
-  ByteSet set;
-  for (int b = first; b <= last; ++b) set.set(static_cast<size_t>(b));
-  return set;
-}
-
-ByteSet any_of(std::string_view bytes) {
-  ByteSet set;
-  for (const char c : bytes) set.set(static_cast<unsigned char>(c));
-  return set;
-}
-
-/// Emits code for schemas; rules are called by name and compiled once.
-class Compiler {
+/// Appends the grammar of each shape; a rule for each set of places in the document.
+class Compiler : private JsonGrammar {
  public:
-  explicit Compiler(const Json& root) : root_(root) {}
+  explicit Compiler(const Json& root) : root_(root), shapes_(root) {}
 
   Result<std::unique_ptr<ByteAutomaton>> compile() {
-    call_schema(root_, "#");
-    program_.end();
-    while (!pending_.empty()) {
-      const Rule rule = std::move(pending_.back());
-      pending_.pop_back();
-      start_of_[rule.name] = program_.here();
-      MS_RETURN_IF_ERROR(rule.emit());
-      program_.end_rule();
-    }
-    for (const auto& [instruction, name] : calls_) program_.patch(instruction, start_of_.at(name));
-    auto automaton = std::make_unique<ByteAutomaton>(std::move(program_), 0, kMaxNesting);
+    call_set({root_, "#"});
+    MS_ASSIGN_OR_RETURN(auto automaton, build(kMaxNesting));
     if (automaton->start() != ByteAutomaton::kDead) return automaton;
     if (automaton->needed_depth() >= ByteProgram::kEndless) {
       return invalid_argument(
-          "json_schema: no finite value fulfils it: what it requires refers to itself");
+          "json_schema: no finite value fulfils it: what it requires refers to itself, or "
+          "contradicts itself");
     }
     return invalid_argument("json_schema: its least nested value needs " +
                             std::to_string(automaton->needed_depth()) +
-                            " levels of $ref, items and properties, at most " +
+                            " levels of items and properties, at most " +
                             std::to_string(kMaxNesting) + " are supported");
   }
 
  private:
-  using Emit = std::function<Status()>;
-  struct Rule {
+  void call_set(const SchemaSet& set) {
+    call_rule("set " + set.key(), [this, set] { return value_of(set); });
+  }
+
+  Status value_of(const SchemaSet& set) {
+    MS_ASSIGN_OR_RETURN(const std::vector<Shape> shapes, shapes_.shapes_of(set));
+    if (shapes.empty()) fail();
+    return alternatives(shapes.size(), [&](size_t i) { return one(shapes[i]); });
+  }
+
+  Status one(const Shape& shape) {
+    switch (shape.kind) {
+      case ShapeKind::kNull:
+        text("null");
+        return {};
+      case ShapeKind::kBoolean:
+        one_of_texts({"true", "false"});
+        return {};
+      case ShapeKind::kNumber:
+        return number_of(shape);
+      case ShapeKind::kString:
+        return string_of(shape);
+      case ShapeKind::kArray:
+        return shape.are_unique && shape.most != 0 && shape.most != 1 ? unique_items(shape)
+                                                                      : items(shape);
+      case ShapeKind::kObject:
+        return properties(shape);
+      case ShapeKind::kListed:
+        break;
+    }
+    std::vector<std::string> texts;
+    for (const Json& choice : shape.listed) texts.push_back(json_text(choice));
+    one_of_texts(texts);
+    return {};
+  }
+  static Status refused(const Shape& shape, const std::string& problem) {
+    return invalid_argument("json_schema: " + shape.path + problem);
+  }
+
+  Status number_of(const Shape& shape) {
+    if (shape.number.is_free()) {
+      number(shape.number.is_integer);
+      return {};
+    }
+    const auto automaton = texts_of(shape.number);
+    if (!automaton.has_value()) {
+      return refused(shape, ".multipleOf: needs more than " + std::to_string(kMaxCharStates) +
+                                " states; narrow minimum and maximum, or take a smaller factor");
+    }
+    texts(*automaton);
+    return {};
+  }
+
+  Status string_of(const Shape& shape) {
+    if (shape.text == nullptr) {
+      string(shape.least, shape.most);
+      return {};
+    }
+    const auto automaton = intersect(*shape.text, texts_of_length(shape.least, shape.most));
+    if (!automaton.has_value()) {
+      return refused(shape, ".pattern: needs more than " + std::to_string(kMaxCharStates) +
+                                " states together with minLength and maxLength");
+    }
+    text("\"");
+    texts(*automaton);
+    text("\"");
+    return {};
+  }
+
+  Status items(const Shape& shape) {
+    if (shape.first_items.empty()) {
+      list(shape.least, shape.most, [&] { call_set(shape.items); });
+      return {};
+    }
+    text("[");
+    std::vector<int32_t> ends;
+    const auto count = static_cast<int64_t>(shape.first_items.size());
+    const int64_t last = shape.most < 0 ? std::max(count, shape.least) : shape.most;
+    for (int64_t i = 0; i < last; ++i) {
+      if (i >= shape.least) ends.push_back(maybe());
+      if (i > 0) comma();
+      call_set(item_at(shape, static_cast<size_t>(i)));
+    }
+    if (shape.most < 0) {
+      repeat(0, -1, [&] {
+        comma();
+        call_set(shape.items);
+      });
+    }
+    arrive(ends);
+    text("]");
+    return {};
+  }
+
+  /// The texts that items can be, if they are few.
+  Result<std::vector<std::string>> few_items(const Shape& shape) {
+    const Status refusal =
+        refused(shape, ".uniqueItems: is supported where items are of at most " +
+                           std::to_string(kMaxUnique) +
+                           " listed values (const, enum, boolean, null), or maxItems is at most 1");
+    if (!shape.first_items.empty()) return refusal;
+    MS_ASSIGN_OR_RETURN(const std::vector<Shape> kinds, shapes_.shapes_of(shape.items));
+    std::vector<Json> values;
+    for (const Shape& kind : kinds) {
+      std::vector<Json> more = kind.listed;
+      if (kind.kind == ShapeKind::kNull) more = {Json()};
+      if (kind.kind == ShapeKind::kBoolean) more = {Json(true), Json(false)};
+      if (more.empty()) return refusal;
+      for (Json& value : more) {
+        if (std::find(values.begin(), values.end(), value) == values.end())
+          values.push_back(std::move(value));
+      }
+    }
+    if (values.size() > kMaxUnique) return refusal;
+    std::vector<std::string> texts;
+    for (const Json& value : values) texts.push_back(json_text(value));
+    return texts;
+  }
+
+  /// A place for each set of values that came already.
+  Status unique_items(const Shape& shape) {
+    MS_ASSIGN_OR_RETURN(const std::vector<std::string> values, few_items(shape));
+    text("[");
+    std::vector<int32_t> starts;
+    std::vector<std::pair<int32_t, size_t>> ways;
+    std::vector<int32_t> ends;
+    for (size_t used = 0; used < size_t{1} << values.size(); ++used) {
+      const int64_t count = std::popcount(used);
+      starts.push_back(here());
+      for (size_t i = 0; i < values.size() && count != shape.most; ++i) {
+        if ((used >> i & 1) != 0) continue;
+        const int32_t other = maybe();
+        if (count > 0) comma();
+        call_rule("value " + values[i], [this, value = values[i]]() -> Status {
+          text(value);
+          return {};
+        });
+        ways.emplace_back(leave(), used | size_t{1} << i);
+        arrive(other);
+      }
+      count >= shape.least ? ends.push_back(leave()) : fail();
+    }
+    for (const auto& [way, used] : ways) lead(way, starts[used]);
+    arrive(ends);
+    text("]");
+    return {};
+  }
+
+  struct Property {
     std::string name;
-    Emit emit;
+    SchemaSet set;
+    bool is_required = false;
   };
 
-  // ---- Building blocks
-
-  void call_rule(const std::string& name, Emit emit) {
-    calls_.emplace_back(program_.call(kOpen), name);
-    if (!named_.emplace(name, true).second) return;
-    pending_.push_back({name, std::move(emit)});
-  }
-  /// A rule for each place in the document, however it is reached.
-  void call_schema(const Json& schema, const std::string& path) {
-    call_rule(std::to_string(reinterpret_cast<uintptr_t>(&schema)),
-              [this, &schema, path] { return value(schema, path); });
-  }
-  /// A fork whose second way is open.
-  int32_t maybe() { return program_.fork(program_.here() + 1, kOpen); }
-
-  Status alternatives(size_t count, const std::function<Status(size_t)>& emit) {
-    std::vector<int32_t> ends;
-    for (size_t i = 0; i < count; ++i) {
-      const bool is_last = i + 1 == count;
-      const int32_t fork = is_last ? 0 : maybe();
-      MS_RETURN_IF_ERROR(emit(i));
-      if (is_last) break;
-      ends.push_back(program_.jump(kOpen));
-      program_.patch(fork, program_.here());
+  /// The named ones, then those that are only required.
+  Result<std::vector<Property>> all_properties(const Shape& shape) const {
+    std::vector<Property> all;
+    for (const auto& [name, set] : shape.properties)
+      all.push_back({name, set, shape.required.contains(name)});
+    for (const std::string& name : shape.required) {
+      const bool is_named = std::any_of(shape.properties.begin(), shape.properties.end(),
+                                        [&](const auto& known) { return known.first == name; });
+      if (is_named) continue;
+      if (shape.has_properties && !shape.offers_further)
+        return refused(shape, ".required: \"" + name + "\" is not among the properties");
+      all.push_back({name, shape.further, true});
     }
-    for (const int32_t end : ends) program_.patch(end, program_.here());
-    return {};
+    return all;
   }
 
-  void blank() {
-    const int32_t skip = maybe();
-    program_.text(" ");
-    program_.patch(skip, program_.here());
-  }
-
-  /// `emit` any number of times from `least` to `most` (-1: no limit).
-  void repeat(int64_t least, int64_t most, const std::function<void()>& emit) {
-    for (int64_t i = 0; i < least; ++i) emit();
-    if (most < 0) {
-      const int32_t loop = maybe();
-      emit();
-      program_.jump(loop);
-      program_.patch(loop, program_.here());
-      return;
-    }
-    std::vector<int32_t> skips;
-    for (int64_t i = least; i < most; ++i) {
-      skips.push_back(maybe());
-      emit();
-    }
-    for (const int32_t skip : skips) program_.patch(skip, program_.here());
-  }
-
-  // ---- Values
-
-  /// One character of a string: UTF-8 that needs no escape, or an escape.
-  Status character() {
-    const ByteSet tail = range(0x80, 0xBF);
-    const ByteSet hex = any_of("0123456789abcdefABCDEF");
-    ByteSet plain = range(0x20, 0x7F);
-    plain.reset('"').reset('\\');
-    const std::vector<std::vector<ByteSet>> forms = {
-        {plain},
-        {range(0xC2, 0xDF), tail},
-        {range(0xE0, 0xE0), range(0xA0, 0xBF), tail},
-        {range(0xE1, 0xEC) | range(0xEE, 0xEF), tail, tail},
-        {range(0xED, 0xED), range(0x80, 0x9F), tail},
-        {range(0xF0, 0xF0), range(0x90, 0xBF), tail, tail},
-        {range(0xF1, 0xF3), tail, tail, tail},
-        {range(0xF4, 0xF4), range(0x80, 0x8F), tail, tail},
-        {any_of("\\"), any_of("\"\\/bfnrt")},
-        // No halves of surrogate pairs.
-        {any_of("\\"), any_of("u"), hex & ~any_of("dD"), hex, hex, hex}};
-    return alternatives(forms.size(), [&](size_t i) -> Status {
-      for (const ByteSet& set : forms[i]) program_.byte(set);
-      return {};
-    });
-  }
-  void string(int64_t least, int64_t most) {
-    program_.text("\"");
-    repeat(least, most, [this] { call_rule("character", [this] { return character(); }); });
-    program_.text("\"");
-  }
-  void digits(int64_t least, int64_t most) {
-    repeat(least, most, [this] { program_.byte(any_of("0123456789")); });
-  }
-  /// Up to kMaxDigits before and behind the point, and two of the exponent: an f64 holds all.
-  void number(bool is_integer) {
-    repeat(0, 1, [this] { program_.text("-"); });
-    const int32_t other = maybe();
-    program_.text("0");
-    const int32_t end = program_.jump(kOpen);
-    program_.patch(other, program_.here());
-    program_.byte(any_of("123456789"));
-    digits(0, kMaxDigits - 1);
-    program_.patch(end, program_.here());
-    if (is_integer) return;
-    repeat(0, 1, [this] {
-      program_.text(".");
-      digits(1, kMaxDigits);
-    });
-    repeat(0, 1, [this] {
-      program_.byte(any_of("eE"));
-      repeat(0, 1, [this] { program_.byte(any_of("+-")); });
-      digits(1, 2);
-    });
-  }
-
-  void list(int64_t least, int64_t most, const std::function<void()>& item) {
-    program_.text("[");
-    const auto further = [&] {
-      program_.text(",");
-      blank();
-      item();
-    };
-    if (most != 0) {
-      const int32_t skip = least == 0 ? maybe() : -1;
-      item();
-      repeat(std::max<int64_t>(0, least - 1), most < 0 ? -1 : most - 1, further);
-      if (skip >= 0) program_.patch(skip, program_.here());
-    }
-    program_.text("]");
-  }
-
-  Status any() {
-    const auto call_any = [this] { call_rule("any", [this] { return any(); }); };
-    const std::vector<std::function<void()>> kinds = {[this] { string(0, -1); },
-                                                      [this] { number(false); },
-                                                      [this] { program_.text("true"); },
-                                                      [this] { program_.text("false"); },
-                                                      [this] { program_.text("null"); },
-                                                      [this, call_any] { list(0, -1, call_any); },
-                                                      [this, call_any] {
-                                                        const auto pair = [this, call_any] {
-                                                          string(0, -1);
-                                                          program_.text(":");
-                                                          blank();
-                                                          call_any();
-                                                        };
-                                                        program_.text("{");
-                                                        const int32_t skip = maybe();
-                                                        pair();
-                                                        repeat(0, -1, [this, pair] {
-                                                          program_.text(",");
-                                                          blank();
-                                                          pair();
-                                                        });
-                                                        program_.patch(skip, program_.here());
-                                                        program_.text("}");
-                                                      }};
-    return alternatives(kinds.size(), [&](size_t i) -> Status {
-      kinds[i]();
-      return {};
-    });
-  }
-
-  // ---- Schemas
-
-  Status value(const Json& schema, const std::string& path) {
-    if (schema.is_boolean() && schema.get<bool>()) return any();
-    MS_ASSIGN_OR_RETURN(const JsonObject object, JsonObject::from(schema, "json_schema", path));
-    MS_RETURN_IF_ERROR(check_keywords(object));
-    if (object.has("$ref")) return reference(object);
-    if (object.json().contains("const") || object.has("enum")) {
-      MS_ASSIGN_OR_RETURN(const std::vector<Json> choices, listed_values(object));
-      return alternatives(choices.size(), [&](size_t i) -> Status {
-        program_.text(json_text(choices[i]));
-        return {};
-      });
-    }
-    if (const Json* options = object.find("anyOf")) {
-      if (!options->is_array() || options->empty())
-        return object.error("anyOf", "expected a list of at least one schema");
-      return alternatives(options->size(), [&](size_t i) {
-        return value((*options)[i], path + ".anyOf[" + std::to_string(i) + "]");
-      });
-    }
-    MS_ASSIGN_OR_RETURN(const std::vector<std::string> types, types_of(object));
-    if (types.empty()) return any();
-    return alternatives(types.size(), [&](size_t i) { return typed(object, types[i], path); });
-  }
-
-  Status typed(const JsonObject& object, const std::string& type, const std::string& path) {
-    if (type == "object") return properties(object, path);
-    if (type == "array") return items(object, path);
-    if (type == "string") {
-      MS_ASSIGN_OR_RETURN(const auto limits, limits_of(object, "minLength", "maxLength"));
-      string(limits.first, limits.second);
-      return {};
-    }
-    if (type == "number" || type == "integer") {
-      number(type == "integer");
-      return {};
-    }
-    if (type == "boolean") {
-      return alternatives(2, [&](size_t i) -> Status {
-        program_.text(i == 0 ? "true" : "false");
-        return {};
-      });
-    }
-    program_.text("null");
-    return {};
-  }
-
-  static Result<std::pair<int64_t, int64_t>> limits_of(const JsonObject& object,
-                                                       const char* least_key,
-                                                       const char* most_key) {
-    MS_ASSIGN_OR_RETURN(const int64_t least, object.get_int_or(least_key, 0));
-    MS_ASSIGN_OR_RETURN(const int64_t most, object.get_int_or(most_key, -1));
-    if (least < 0 || least > kMaxRepeat)
-      return object.error(least_key, "expected 0 to " + std::to_string(kMaxRepeat));
-    if (object.has(most_key) && (most < least || most > kMaxRepeat)) {
-      return object.error(
-          most_key, "expected " + std::to_string(least) + " to " + std::to_string(kMaxRepeat));
-    }
-    return std::pair{least, most};
-  }
-
-  Status items(const JsonObject& object, const std::string& path) {
-    MS_ASSIGN_OR_RETURN(const auto limits, limits_of(object, "minItems", "maxItems"));
-    const Json* schema = object.find("items");
-    list(limits.first, limits.second, [&] {
-      if (schema == nullptr) {
-        call_rule("any", [this] { return any(); });
-      } else {
-        call_schema(*schema, path + ".items");
-      }
-    });
-    return {};
-  }
-
-  /// In the schema's order; those that are not required may be left out.
-  Status properties(const JsonObject& object, const std::string& path) {
-    static const Json kNone = Json::object();
-    const Json* given = object.find("properties");
-    const Json& all = given != nullptr ? *given : kNone;
-    if (!all.is_object()) return object.error("properties", "expected an object");
-    std::vector<std::string> required;
-    if (object.has("required")) {
-      MS_ASSIGN_OR_RETURN(required, object.get_strings("required"));
-    }
-    for (const std::string& name : required) {
-      if (!all.contains(name))
-        return object.error("required", "\"" + name + "\" is not among the properties");
-    }
-    if (all.empty() && given == nullptr) {
-      return object.error("properties", "is missing: an object without them could be anything");
-    }
-    program_.text("{");
+  /// In their order; those that are not required may be left out. Others, where they are offered,
+  /// come behind them.
+  Status properties(const Shape& shape) {
+    MS_ASSIGN_OR_RETURN(const std::vector<Property> all, all_properties(shape));
+    text("{");
     // Ways that arrive at a property: with nothing before it, and with something.
     std::vector<int32_t> first;
     std::vector<int32_t> later;
     bool is_first_open = true;  // the code before falls through to it
-    for (const auto& [name, schema] : all.items()) {
-      const bool is_required = std::find(required.begin(), required.end(), name) != required.end();
-      std::string where = path;
-      where.append(".properties.").append(name);
+    for (const Property& property : all) {
       std::vector<int32_t> after_first;
       std::vector<int32_t> after_later;
-      const bool has_first = is_first_open || !first.empty();
-      if (has_first) {
-        for (const int32_t at : first) program_.patch(at, program_.here());
-        if (!is_required) after_first.push_back(maybe());
-        pair(name, schema, where);
-        after_later.push_back(program_.jump(kOpen));
+      if (is_first_open || !first.empty()) {
+        arrive(first);
+        if (!property.is_required) after_first.push_back(maybe());
+        pair(property);
+        after_later.push_back(leave());
       }
       if (!later.empty()) {
-        for (const int32_t at : later) program_.patch(at, program_.here());
-        if (!is_required) after_later.push_back(maybe());
-        program_.text(",");
-        blank();
-        pair(name, schema, where);
-        after_later.push_back(program_.jump(kOpen));
+        arrive(later);
+        if (!property.is_required) after_later.push_back(maybe());
+        comma();
+        pair(property);
+        after_later.push_back(leave());
       }
       is_first_open = false;
       first = std::move(after_first);
       later = std::move(after_later);
     }
-    for (const int32_t at : first) program_.patch(at, program_.here());
-    for (const int32_t at : later) program_.patch(at, program_.here());
-    program_.text("}");
+    if (shape.offers_further || !shape.has_properties) {
+      further(shape, all, is_first_open || !first.empty(), first, later);
+    } else {
+      arrive(first);
+      arrive(later);
+    }
+    text("}");
     return {};
   }
 
-  void pair(const std::string& name, const Json& schema, const std::string& where) {
-    program_.text(json_text(Json(name)) + ":");
-    blank();
-    call_schema(schema, where);
+  /// Any number of properties of other names. `first`, `later`: as in properties().
+  void further(const Shape& shape, const std::vector<Property>& all, bool has_first,
+               const std::vector<int32_t>& first, const std::vector<int32_t>& later) {
+    std::vector<std::string> names;
+    for (const Property& property : all) names.push_back(property.name);
+    const auto other_pair = [&] {
+      if (names.empty()) {
+        string(0, -1);
+      } else {
+        text("\"");
+        texts(texts_other_than(names));
+        text("\"");
+      }
+      colon();
+      call_set(shape.further);
+    };
+    std::vector<int32_t> ends;
+    std::vector<int32_t> loops;
+    if (has_first) {
+      arrive(first);
+      ends.push_back(maybe());
+      other_pair();
+      loops.push_back(leave());
+    }
+    arrive(later);
+    arrive(loops);
+    repeat(0, -1, [&] {
+      comma();
+      other_pair();
+    });
+    arrive(ends);
   }
 
-  Status reference(const JsonObject& object) {
-    MS_ASSIGN_OR_RETURN(const std::string target, object.get_string("$ref"));
-    if (target == "#") {
-      call_schema(root_, "#");
-      return {};
-    }
-    for (const std::string_view folder : {"$defs", "definitions"}) {
-      const std::string head = "#/" + std::string(folder) + "/";
-      if (!target.starts_with(head) || !root_.is_object() || !root_.contains(folder)) continue;
-      const Json& all = root_.at(std::string(folder));
-      const std::string name = target.substr(head.size());
-      if (!all.is_object() || !all.contains(name)) continue;
-      call_schema(all.at(name), target);
-      return {};
-    }
-    return object.error("$ref", "\"" + target +
-                                    "\" is not there; expected \"#\" or a name below "
-                                    "\"#/$defs/\" or \"#/definitions/\"");
+  void pair(const Property& property) {
+    text(json_text(Json(property.name)));
+    colon();
+    call_set(property.set);
   }
 
   const Json& root_;
-  ByteProgram program_;
-  std::vector<Rule> pending_;
-  std::map<std::string, bool> named_;
-  std::map<std::string, int32_t> start_of_;
-  std::vector<std::pair<int32_t, std::string>> calls_;
+  SchemaShapes shapes_;
 };
 
 }  // namespace

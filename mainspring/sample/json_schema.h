@@ -2,10 +2,10 @@
 //
 // The one idea: a schema is compiled to a grammar of the JSON texts that fulfil it, in compact
 // form: properties in the schema's order, at most one blank behind ',' and ':', none elsewhere,
-// numbers of up to 15 digits before and behind the point. Every such text is valid; of the valid
-// ones those with further properties, other orders, other blanks or longer numbers are left out.
-// What cannot be compiled is refused by name, never ignored. Source of the keywords: JSON Schema
-// 2020-12.
+// numbers of up to 15 digits before and behind the point (in all, and without exponent, where they
+// are bounded). Every such text is valid; of the valid ones those with further properties, other
+// orders, other blanks or longer numbers are left out. What cannot be compiled is refused by name,
+// never ignored. Source of the keywords: JSON Schema 2020-12.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,17 @@
 
 namespace mainspring {
 
-/// Keywords: type (a name or a list), properties, required, items, minItems, maxItems, minLength,
-/// maxLength, enum, const, anyOf, $ref to "#", "#/$defs/NAME" or "#/definitions/NAME"; annotations
-/// (title, description, default, examples, format, $schema, $id, $comment) change nothing, nor does
-/// additionalProperties: true or false beside properties. Beside enum and const stands at most
-/// type, beside anyOf and $ref nothing but annotations. A schema without keywords is any JSON
-/// value. Texts nest up to 48 levels of $ref, items and properties: where that is reached only what
-/// can end within it is let through. Errors: invalid argument with the path within the schema; a
-/// schema that no finite value fulfils.
+/// Keywords: type (a name or a list), enum, const, $ref to "#", "#/$defs/NAME" or
+/// "#/definitions/NAME", allOf, anyOf, oneOf of branches that exclude each other; properties,
+/// required, additionalProperties; items, prefixItems, minItems, maxItems, uniqueItems of few
+/// listed values; minLength, maxLength, pattern (char_pattern.h), format (string_formats.h);
+/// minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf (number_range.h). All that
+/// stand beside each other hold. Annotations (title, description, default, examples, $schema, $id,
+/// $comment) change nothing, nor does additionalProperties: true beside properties. A schema
+/// without keywords is any JSON value; one that speaks of some types only, without naming them,
+/// means those. Texts nest up to 48 levels of items and properties: where that is reached only what
+/// can end within it is let through. Errors: invalid argument with the path within the schema, also
+/// for a schema that no finite value fulfils.
 Result<std::unique_ptr<ByteAutomaton>> compile_json_schema(const std::string& schema);
 
 }  // namespace mainspring
