@@ -180,7 +180,11 @@ Result<GgufMetadata> metadata_of(const LoadedModel& model, DType dtype) {
   if (is_quantised(dtype)) out.add_u32("general.quantization_version", 2);
   add_sizes(config, out);
   MS_ASSIGN_OR_RETURN(const auto tokenizer, tokenizer_of(model));
-  if (tokenizer.has_value()) add_tokenizer(*tokenizer, out);
+  if (tokenizer.has_value()) {
+    add_tokenizer(*tokenizer, out);
+  } else {
+    out.add_text("tokenizer.ggml.model", "none");  // llama.cpp reads no file that does not say it
+  }
   MS_RETURN_IF_ERROR(add_eos_tokens(model, out));
   if (config.bos_token >= 0)
     out.add_u32("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(config.bos_token));

@@ -131,6 +131,14 @@ TEST_F(ExportGguf, TakesTokenizerTemplateAndEveryEndOfReply) {
   EXPECT_EQ(export_gguf(many, dir_.file("four.gguf"), {}).code(), StatusCode::kUnimplemented);
 }
 
+TEST_F(ExportGguf, AModelWithoutTokenizerSaysSo) {
+  const auto back = exported(*model_of(tiny_config()), DType::kF32);
+  const auto file = GgufFile::open(dir_.file("f32.gguf")).value();
+  EXPECT_EQ(file->metadata().find("tokenizer.ggml.model")->second.string, "none");
+  EXPECT_FALSE(back->tokenizer.gguf.has_value());
+  EXPECT_EQ(make_model_text(*back).value().tokenizer, nullptr);
+}
+
 TEST_F(ExportGguf, AnExportedFileExportsToTheSameBytes) {
   const auto model = load_model(golden("tiny/qwen2")).value();
   const auto once = exported(*model, DType::kBF16);

@@ -208,7 +208,7 @@ Result<std::shared_ptr<const LoadedModel>> load_gguf(const std::string& path) {
   MS_ASSIGN_OR_RETURN(model->config, read_gguf_config(*file));
   const Status status = load_gguf_weights(*file, *model);
   if (!status.ok()) return status.with_context(path);
-  if (file->has("tokenizer.ggml.model")) {
+  if (has_gguf_tokenizer(*file)) {
     MS_ASSIGN_OR_RETURN(model->tokenizer, read_gguf_tokenizer_source(*file));
   }
   count_sizes(*model);

@@ -92,6 +92,12 @@ Result<TokenizerSource> read_folder_tokenizer(const std::string& folder) {
   return out;
 }
 
+bool has_gguf_tokenizer(const GgufFile& file) {
+  const auto model = file.metadata().find("tokenizer.ggml.model");
+  return model != file.metadata().end() && model->second.string != "none" &&
+         model->second.string != "no_vocab";
+}
+
 Result<TokenizerSource> read_gguf_tokenizer_source(const GgufFile& file) {
   TokenizerSource out;
   MS_ASSIGN_OR_RETURN(GgufTokenizer tokenizer, read_gguf_tokenizer(file));

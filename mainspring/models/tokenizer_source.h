@@ -16,6 +16,9 @@ namespace mainspring {
 /// invalid argument with file and field.
 Result<TokenizerSource> read_folder_tokenizer(const std::string& folder);
 
+/// Whether the file says what its tokens are; llama.cpp's model "none" (or "no_vocab") does not.
+bool has_gguf_tokenizer(const GgufFile& file);
+
 /// From tokenizer.ggml.* and tokenizer.chat_template. Errors: as read_gguf_tokenizer.
 Result<TokenizerSource> read_gguf_tokenizer_source(const GgufFile& file);
 
