@@ -9,13 +9,15 @@
 #include "mainspring/cli/cmd_logprobs.h"
 #include "mainspring/cli/cmd_profile.h"
 #include "mainspring/cli/cmd_sample.h"
+#include "mainspring/cli/cmd_sweep.h"
 #include "mainspring/cli/cmd_train.h"
 #include "mainspring/cli/cmd_verify.h"
 #include "mainspring/cli/program.h"
 
 int main(int argc, char** argv) {
   using namespace mainspring::cli;
-  return run_program(argc, argv,
-                     {add_train, add_sample, add_chat, add_logprobs, add_eval, add_data,
-                      add_inspect, add_export, add_doctor, add_verify, add_bench, add_profile});
+  return run_program(
+      argc, argv,
+      {add_train, add_sample, add_chat, add_logprobs, add_eval, add_data, add_inspect, add_export,
+       add_doctor, add_verify, add_bench, add_profile, add_sweep});
 }

@@ -103,6 +103,7 @@ Status TrainingRun::open() {
   if (options_.resume) MS_RETURN_IF_ERROR(compare_recipe());
   MS_RETURN_IF_ERROR(set_up_parts());
   result_.first_eval_loss = result_.last_eval_loss = std::numeric_limits<double>::quiet_NaN();
+  result_.num_eval_rows = std::ssize(setup_.eval_rows);
   if (options_.dry_run) return {};
   MS_ASSIGN_OR_RETURN(folder_,
                       RunFolder::open({.dir = options_.run_dir, .resume = options_.resume}));
@@ -114,8 +115,8 @@ Status TrainingRun::open() {
   MS_RETURN_IF_ERROR(write_info());
   say(plan_text());
   for (const SourceReport& report : setup_.data->report()) say(source_text(report));
-  progress_ = std::make_unique<Progress>(
-      ProgressOptions{.total_steps = recipe_.train.steps, .first_step = step_});
+  progress_ = std::make_unique<Progress>(ProgressOptions{
+      .total_steps = recipe_.train.steps, .first_step = step_, .head = options_.line_head});
   std::string message = "started";
   if (options_.resume) {
     message = "resumed at step " + std::to_string(step_);

@@ -28,13 +28,15 @@ struct TrainOptions {
   std::function<bool()> should_stop;
   /// Before a step's pass; tests spoil a batch, or its rate by a factor, with it.
   std::function<void(std::vector<Datum>& datums, double& rate_factor)> before_step;
-  std::map<std::string, std::string> facts;  // for run.json: isa, compiler, ...
+  std::map<std::string, std::string> facts;            // for run.json: isa, compiler, ...
+  std::function<std::string(int64_t step)> line_head;  // stands before each step's progress line
   /// Lines for the person at the terminal.
   std::function<void(const std::string&)> say;
 };
 
 struct TrainResult {
   int64_t steps_done = 0;
+  int64_t num_eval_rows = 0;   // held-out rows; known after a dry run too
   bool stopped = false;        // by options.should_stop
   double first_eval_loss = 0;  // of the whole run, per learned token; NaN without held-out rows
   double last_eval_loss = 0;

@@ -12,6 +12,7 @@
 
 #include "mainspring/ckpt/checkpoint.h"
 #include "mainspring/data/shard_set.h"
+#include "mainspring/io/json.h"
 #include "mainspring/io/test_dir.h"
 #include "tests/support/golden_files.h"
 
@@ -94,6 +95,44 @@ TEST_F(Killed, AtRandomMomentsAndResumedGivesTheSameBits) {
   EXPECT_GT(kills, 0) << "no kill hit the run: it is too short for this test";
   ASSERT_EQ(train("cut", fs::exists(dir_ + "/cut"), -1), 0);
   EXPECT_EQ(digest("whole"), digest("cut"));
+}
+
+// What a sweep's results.json says that training decides; times are left out.
+std::string table_of(const std::string& path) {
+  Json json = read_json_file(path).value();
+  for (Json& point : json["points"]) {
+    point.erase("tokens_per_s");
+    point.erase("seconds");
+  }
+  return json_text(json, 1);
+}
+
+TEST_F(Killed, ASweepAtRandomMomentsAndResumedGivesTheSameTable) {
+  std::ofstream(dir_ + "/grid.toml")
+      << "recipe = \"" << dir_ << "/recipe.toml\"\nmetric = \"train_loss\"\n"
+      << "[set]\ntrain.steps = 20\n[grid]\noptim.lr = [0.001, 0.01]\nseed = [0, 1]\n";
+  const auto sweep = [&](const std::string& name, int kill_ms) {
+    std::vector<std::string> arguments{"sweep",           dir_ + "/grid.toml", "--sweep-dir",
+                                       dir_ + "/" + name, "--threads",         "1"};
+    if (fs::exists(dir_ + "/" + name + "/sweep.json")) arguments.push_back("--resume");
+    return run_program(dir_, std::move(arguments), kill_ms);
+  };
+  ASSERT_EQ(sweep("whole", -1), 0);
+  int kills = 0;
+  int kills_inside = 0;
+  for (int kill_ms : {60, 200, 300, 420, 350, 550}) {
+    if (!WIFSIGNALED(sweep("cut", kill_ms))) continue;
+    ++kills;
+    if (fs::exists(dir_ + "/cut/sweep.json")) ++kills_inside;
+  }
+  EXPECT_GT(kills, 1) << "no kill hit the sweep: it is too short for this test";
+  EXPECT_GT(kills_inside, 0) << "no kill hit a point: the kills come too early";
+  ASSERT_EQ(sweep("cut", -1), 0);
+  EXPECT_EQ(table_of(dir_ + "/whole/results.json"), table_of(dir_ + "/cut/results.json"));
+  for (const auto& point : fs::directory_iterator(dir_ + "/whole/points")) {
+    const std::string name = "/points/" + point.path().filename().string();
+    EXPECT_EQ(digest("whole" + name), digest("cut" + name)) << name;
+  }
 }
 
 // Starts `mainspring data build` on the rows, kills it after `kill_ms` (never if < 0).
