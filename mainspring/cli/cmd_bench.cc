@@ -1,10 +1,16 @@
 #include "mainspring/cli/cmd_bench.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "mainspring/cli/exit_code.h"
@@ -13,6 +19,8 @@
 
 namespace mainspring::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -192,13 +200,83 @@ Status bench_sample(const BenchSampleFlags& flags) {
   return {};
 }
 
+// What bench/run is called with.
+std::vector<std::string> script_arguments(const BenchPeersFlags& flags) {
+  std::vector<std::string> arguments{"--rounds",     std::to_string(flags.rounds),
+                                     "--only",       flags.only,
+                                     "--precisions", flags.precisions};
+  const std::pair<const char*, const std::string*> optional[] = {{"--peers", &flags.peers},
+                                                                 {"--llama", &flags.llama},
+                                                                 {"--smollm2", &flags.smollm2},
+                                                                 {"--json", &flags.json}};
+  for (const auto& [name, value] : optional) {
+    if (!value->empty()) arguments.insert(arguments.end(), {name, *value});
+  }
+  return arguments;
+}
+
+Status bench_peers(const BenchPeersFlags& flags) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  std::string script = find_bench_script(program.parent_path().string());
+  if (script.empty()) script = find_bench_script(fs::current_path(error).string());
+  if (script.empty()) {
+    return not_found(
+        "bench/run: is not in a folder above the program or the working directory; the comparison "
+        "runs in a clone of the sources (mainspring bench sample needs none)");
+  }
+  std::vector<std::string> arguments{"python3", script};
+  const std::vector<std::string> rest = script_arguments(flags);
+  arguments.insert(arguments.end(), rest.begin(), rest.end());
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  return not_found("python3, which runs " + script + ": " + std::strerror(errno));
+}
+
 }  // namespace
 
 int run_bench_sample(const BenchSampleFlags& flags) {
   return exit_code("bench sample", bench_sample(flags));
 }
 
+std::string find_bench_script(const std::string& start) {
+  std::error_code error;
+  for (fs::path folder = fs::absolute(start, error);; folder = folder.parent_path()) {
+    const fs::path script = folder / "bench" / "run";
+    if (fs::is_regular_file(script, error)) return script.string();
+    if (folder == folder.parent_path()) return "";
+  }
+}
+
+int run_bench_peers(const BenchPeersFlags& flags) { return exit_code("bench", bench_peers(flags)); }
+
+namespace {
+
+void add_bench_peers(CommandRegistry& registry) {
+  auto state = std::make_shared<BenchPeersFlags>();
+  Flags& flags = registry.add(
+      "bench", "Compare with tuned peers (torch, llama.cpp) where these are, in one table",
+      [state] { return run_bench_peers(*state); });
+  flags.integer("rounds", &state->rounds, 1, "alternated measurements of each side");
+  flags.text("only", &state->only,
+             "cases with commas, or all; a wrong name is answered with their list");
+  flags.text("precisions", &state->precisions,
+             "of the torch peers: f32, amp (autocast over f32), bf16");
+  flags.text("peers", &state->peers,
+             "venv with torch, transformers and peft (default $MS_PEERS, .cache/peers)");
+  flags.text("llama", &state->llama,
+             "folder with llama.cpp and its models (default $MS_LLAMA, .cache/llama)");
+  flags.text("smollm2", &state->smollm2,
+             "SmolLM2 as a Hugging Face folder (default $MS_SMOLLM2, .cache/smollm2)");
+  flags.text("json", &state->json, "file for every figure of every round");
+}
+
+}  // namespace
+
 void add_bench(CommandRegistry& registry) {
+  add_bench_peers(registry);
   auto state = std::make_shared<BenchSampleFlags>();
   Flags& flags = registry.add("bench sample", "Measure how fast a model generates on this machine",
                               [state] { return run_bench_sample(*state); });

@@ -71,7 +71,10 @@ class Cli11Registry final : public CommandRegistry {
     if (space != std::string::npos) parent = group(path.substr(0, space));
     CLI::App* app =
         parent->add_subcommand(space == std::string::npos ? path : path.substr(space + 1), summary);
-    app->callback([this, run = std::move(run)] { run_ = run; });
+    app->callback([this, app, run = std::move(run)] {
+      // A command with commands below it runs if none of these was given.
+      if (app->get_subcommands().empty()) run_ = run;
+    });
     flags_.push_back(std::make_unique<Cli11Flags>(app));
     return *flags_.back();
   }
