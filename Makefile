@@ -2,9 +2,11 @@
 .PHONY: build test demo bench check setup clean
 
 JOBS ?= $(shell nproc)
+# DATA=1 builds Parquet files and object stores in, DATA=0 leaves them out again; unset: as it was.
+DATA_OPTION = $(if $(DATA),-DMS_DATA=$(DATA))
 
 build: setup
-	@cmake --preset release -DMS_BUILD_TESTS=OFF -DMS_BUILD_BENCH=OFF
+	@cmake --preset release -DMS_BUILD_TESTS=OFF -DMS_BUILD_BENCH=OFF $(DATA_OPTION)
 	@cmake --build build -j $(JOBS) --target mainspring
 
 setup:
@@ -12,7 +14,7 @@ setup:
 
 test:
 	@scripts/setup --dev
-	@cmake --preset release -DMS_BUILD_TESTS=ON
+	@cmake --preset release -DMS_BUILD_TESTS=ON $(DATA_OPTION)
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build --output-on-failure -j $(JOBS) -L fast
 	@ctest --test-dir build --output-on-failure -j 2 -L slow
@@ -22,7 +24,7 @@ demo: build
 
 bench:
 	@scripts/setup --dev
-	@cmake --preset release -DMS_BUILD_BENCH=ON
+	@cmake --preset release -DMS_BUILD_BENCH=ON $(DATA_OPTION)
 	@cmake --build build -j $(JOBS)
 	@bench/run
 

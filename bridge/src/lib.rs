@@ -1,9 +1,12 @@
-//! A C ABI over Hugging Face's tokenizers and over minijinja, for `mainspring/text/`.
+//! A C ABI over Hugging Face's tokenizers and over minijinja, for `mainspring/text/`; with the feature `data`, also over
+//! Parquet and object stores, for `mainspring/data/`.
 //!
 //! The one idea: nothing Rust-shaped crosses the border. A call takes byte slices and opaque handles, returns 0 or
 //! -1 (or a null handle), and leaves the reason in a thread-local text. Panics are caught here. The C side of this
 //! file is `mainspring/io/bridge.h`; the two change together.
 
+#[cfg(feature = "data")]
+pub mod data;
 mod error;
 mod gguf;
 mod pyjson;
@@ -79,10 +82,13 @@ unsafe fn reclaim<T>(data: *mut T, size: usize) {
     }
 }
 
-fn leak_text(text: String) -> MsText {
-    let bytes = text.into_bytes();
+fn leak_bytes(bytes: Vec<u8>) -> MsText {
     let size = bytes.len();
     MsText { data: leak(bytes), size }
+}
+
+fn leak_text(text: String) -> MsText {
+    leak_bytes(text.into_bytes())
 }
 
 fn leak_encoding(e: Encoded) -> MsEncoding {
@@ -239,9 +245,7 @@ pub unsafe extern "C" fn ms_tokenizer_token_bytes(
     out: *mut MsText,
 ) -> c_int {
     guard(|| {
-        let bytes = (*tokenizer).token_bytes(id);
-        let size = bytes.len();
-        out.write(MsText { data: leak(bytes), size });
+        out.write(leak_bytes((*tokenizer).token_bytes(id)));
         Ok(())
     })
 }

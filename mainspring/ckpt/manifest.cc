@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "mainspring/data/mixture.h"
 #include "mainspring/io/checksum.h"
 #include "mainspring/io/json.h"
 
@@ -91,6 +92,27 @@ Result<Manifest> read_manifest(const JsonObject& object) {
   return manifest;
 }
 
+// Older checkpoints have neither: their sources are known by data_digest alone.
+Status read_mixture(const JsonObject& data, DataState& state) {
+  if (!data.has("sources")) return {};
+  MS_ASSIGN_OR_RETURN(const std::vector<std::string> sources, data.get_strings("sources"));
+  for (const std::string& hex : sources) {
+    MS_ASSIGN_OR_RETURN(const Digest128 digest, Digest128::parse(std::string(16, '0') + hex));
+    state.sources.push_back(digest.low);
+  }
+  const Json* entries = data.find("mixture");
+  if (entries == nullptr || !entries->is_array() || entries->empty()) {
+    return data.error("mixture", "expected a list of shares, each from a sample on");
+  }
+  for (const Json& value : *entries) {
+    MS_ASSIGN_OR_RETURN(const JsonObject fields, JsonObject::from(value, data.where("mixture")));
+    MixtureEntry& entry = state.mixture.emplace_back();
+    MS_ASSIGN_OR_RETURN(entry.from_sample, get_u64(fields, "from_sample"));
+    MS_ASSIGN_OR_RETURN(entry.shares, fields.get_ints("shares"));
+  }
+  return check_mixture(state).with_context(data.where("mixture"));
+}
+
 Result<TrainState> read_state(const JsonObject& object) {
   TrainState state;
   MS_ASSIGN_OR_RETURN(state.step, object.get_int("step"));
@@ -99,6 +121,7 @@ Result<TrainState> read_state(const JsonObject& object) {
   MS_ASSIGN_OR_RETURN(state.data.next_sample, get_u64(data, "next_sample"));
   MS_ASSIGN_OR_RETURN(state.data.cursors, data.get_ints("cursors"));
   MS_ASSIGN_OR_RETURN(state.data.data_digest, get_u64(data, "data_digest"));
+  MS_RETURN_IF_ERROR(read_mixture(data, state.data));
   MS_ASSIGN_OR_RETURN(const JsonObject extra, object.get_object("extra"));
   for (const std::string& key : extra.keys()) {
     MS_ASSIGN_OR_RETURN(state.extra[key], extra.get_string(key));
@@ -135,6 +158,12 @@ std::string logical_digest(const TrainState& state, const std::vector<Checkpoint
                      std::to_string(state.data.next_sample) + " " + hex64(state.data.data_digest);
   for (const int64_t cursor : state.data.cursors) text += " " + std::to_string(cursor);
   text += "\n";
+  // The shares of a run that never changed them are in data_digest.
+  for (size_t i = 0; state.data.mixture.size() > 1 && i < state.data.mixture.size(); ++i) {
+    text += "mixture " + std::to_string(state.data.mixture[i].from_sample);
+    for (const int64_t share : state.data.mixture[i].shares) text += " " + std::to_string(share);
+    text += "\n";
+  }
   for (const auto& [key, value] : state.extra)
     text += "extra " + word(key) + " " + word(value) + "\n";
   std::map<std::string, const CheckpointTensor*> by_key;
@@ -190,6 +219,13 @@ std::string state_text(const TrainState& state) {
   json["data"] = {{"next_sample", state.data.next_sample},
                   {"cursors", state.data.cursors},
                   {"data_digest", state.data.data_digest}};
+  if (!state.data.sources.empty()) {
+    Json& data = json["data"];
+    for (const uint64_t source : state.data.sources) data["sources"].push_back(hex64(source));
+    for (const MixtureEntry& entry : state.data.mixture) {
+      data["mixture"].push_back({{"from_sample", entry.from_sample}, {"shares", entry.shares}});
+    }
+  }
   json["extra"] = Json::object();
   for (const auto& [key, value] : state.extra) json["extra"][key] = value;
   if (state.eval_loss) json["eval_loss"] = *state.eval_loss;

@@ -1,9 +1,6 @@
 #include "mainspring/cli/cmd_data.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <thread>
@@ -14,53 +11,11 @@
 #include "mainspring/data/shard_set.h"
 #include "mainspring/models/model_text.h"
 #include "mainspring/models/random_model.h"
+#include "mainspring/run/byte_progress.h"
 #include "mainspring/run/progress.h"
 
 namespace mainspring::cli {
 namespace {
-
-// One line per step on a terminal, rewritten; elsewhere a plain line now and then.
-class BuildProgress {
- public:
-  void update(const std::string& step, int64_t done, int64_t total) {
-    const auto now = Clock::now();
-    if (step != step_) {
-      end_line();
-      step_ = step;
-      start_ = last_ = now;
-      first_ = done;
-    } else if (done < total && now - last_ < (is_terminal_ ? kLive : kPlain)) {
-      return;
-    }
-    last_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const double rate = static_cast<double>(done - first_) / std::max(seconds, 1e-9);
-    std::string line = step + " " + format_count(static_cast<double>(done)) + "B of " +
-                       format_count(static_cast<double>(total)) + "B";
-    if (done < total && rate > 0) {
-      line += ", " + format_count(rate) + "B/s, " +
-              format_duration(static_cast<double>(total - done) / rate) + " left";
-    }
-    std::fprintf(stderr, is_terminal_ ? "\r%-72s" : "%s\n", line.c_str());
-    is_live_ = is_terminal_;
-  }
-  void end_line() {
-    if (is_live_) std::fprintf(stderr, "\n");
-    is_live_ = false;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kLive{200};
-  static constexpr std::chrono::seconds kPlain{10};
-
-  bool is_terminal_ = isatty(STDERR_FILENO) != 0;
-  bool is_live_ = false;
-  std::string step_;
-  Clock::time_point start_;
-  Clock::time_point last_;
-  int64_t first_ = 0;
-};
 
 Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const std::string& path) {
   LoadedModel named;
@@ -92,7 +47,9 @@ void print_index(const std::string& folder, const ShardIndex& index) {
               static_cast<long long>(index.num_near));
   if (index.num_skipped_files > 0) {
     std::printf(
-        "skipped: %s of another kind than .txt, .md and .jsonl (plain, .gz or .zst), first %s\n",
+        "skipped: %s of another kind than .txt, .md, .jsonl (plain, .gz or .zst) and .parquet, "
+        "first "
+        "%s\n",
         format_counted(index.num_skipped_files, "file").c_str(), index.first_skipped_file.c_str());
   }
   std::printf("%s: digest %s, tokenizer %s\n", folder.c_str(), index.digest().c_str(),
@@ -101,7 +58,8 @@ void print_index(const std::string& folder, const ShardIndex& index) {
 
 Status build(const DataBuildFlags& flags, int& signal) {
   if (flags.inputs.empty()) {
-    return invalid_argument("--in is missing: text files, JSONL files or folders of them");
+    return invalid_argument(
+        "--in is missing: text, JSONL or Parquet files, their URLs, or folders");
   }
   ShardBuildOptions options;
   options.inputs = flags.inputs;
@@ -116,7 +74,7 @@ Status build(const DataBuildFlags& flags, int& signal) {
   options.num_threads = count_of_threads(flags.threads);
   Interrupt interrupt(true);
   options.should_stop = [&] { return interrupt.pending() != 0; };
-  BuildProgress progress;
+  ByteProgress progress;
   options.on_progress = [&](const std::string& step, int64_t done, int64_t total) {
     progress.update(step, done, total);
   };
@@ -147,14 +105,14 @@ void add_data(CommandRegistry& registry) {
   auto flags = std::make_shared<DataBuildFlags>();
   Flags& f = registry.add("data build", "make token shards for pre-training from text",
                           [flags] { return run_data_build(*flags); });
-  f.texts(
-      "in", &flags->inputs,
-      "file (.jsonl: a row is a document; else the file is), plain or gzip or zstd, or folder of "
-      "them; may be repeated");
+  f.texts("in", &flags->inputs,
+          "file (.jsonl and Parquet: a row is a document; else the file is), plain or gzip or "
+          "zstd, its "
+          "s3://, gs:// or http(s):// URL, or folder of files; may be repeated");
   f.required_text("out", &flags->out, "folder to make; a stopped build goes on there");
   f.text("tokenizer", &flags->tokenizer,
          "tokenizer.json, its folder or a .gguf file; empty: one token per byte");
-  f.text("field", &flags->field, "text of a JSONL row");
+  f.text("field", &flags->field, "text of a row");
   f.number("held-out", &flags->held_out, "share of documents held out, by their text's checksum");
   f.toggle("keep-duplicates", &flags->keep_duplicates, "keep documents with equal text");
   f.number("near-duplicates", &flags->near,

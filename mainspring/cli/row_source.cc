@@ -1,6 +1,7 @@
 #include "mainspring/cli/row_source.h"
 
 #include "mainspring/data/row_file.h"
+#include "mainspring/run/byte_progress.h"
 
 namespace mainspring::cli {
 
@@ -9,7 +10,11 @@ std::string input_name(const std::string& path) { return path == "-" ? "standard
 Status for_each_row(
     const std::string& path,
     const std::function<Status(std::string_view line, std::string_view where)>& use) {
-  const ReadOptions options;
+  ReadOptions options;
+  ByteProgress progress;
+  options.on_fetch = [&](const std::string& url, int64_t done, int64_t total) {
+    progress.update("fetch " + url, done, total);
+  };
   Checksum128 unused;
   MS_ASSIGN_OR_RETURN(const std::shared_ptr<const RowFile> file,
                       path == "-" ? RowFile::standard_input(options, unused)

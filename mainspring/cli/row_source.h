@@ -1,4 +1,4 @@
-// The rows of a JSONL input: a file, a pipe, or "-" for standard input.
+// The rows of a JSONL or Parquet input: a file, a pipe, a URL, or "-" for standard input.
 #pragma once
 
 #include <functional>

@@ -31,7 +31,8 @@ std::string input_difference(const Json& before, const Json& now) {
   for (const Json& file : now) {
     const auto found = old.find(path_of(file));
     if (found == old.end()) return path_of(file) + " was not among its input files";
-    if (found->second != file) return path_of(file) + " has changed since (its size or time)";
+    if (found->second != file)
+      return path_of(file) + " has changed since (its size, time or version)";
   }
   for (const auto& [path, file] : old) {
     const bool is_kept = std::any_of(now.begin(), now.end(),
@@ -46,8 +47,9 @@ std::string input_difference(const Json& before, const Json& now) {
 Json build_identity(const Json& options, const std::vector<InputFile>& files) {
   Json inputs = Json::array();
   for (const InputFile& file : files) {
-    inputs.push_back(
-        {{"path", file.path}, {"bytes", file.size_bytes}, {"changed_ns", file.changed_ns}});
+    Json& input = inputs.emplace_back(
+        Json{{"path", file.path}, {"bytes", file.size_bytes}, {"changed_ns", file.changed_ns}});
+    if (!file.etag.empty()) input["etag"] = file.etag;
   }
   return {{"options", options}, {"inputs", inputs}};
 }

@@ -13,7 +13,8 @@
 
 namespace mainspring {
 
-/// {"options": options, "inputs": [{"path", "bytes", "changed_ns"}]}.
+/// {"options": options, "inputs": [{"path", "bytes", "changed_ns", of a URL
+/// "etag"}]}.
 Json build_identity(const Json& options, const std::vector<InputFile>& files);
 
 /// Errors: failed precondition naming the option or the file in which `before`, the record found in

@@ -23,9 +23,8 @@ Status check_options(const DataOptions& options) {
         source.name.empty() && !source.files.empty() ? source.files[0] : source.name;
     if (source.files.empty()) return invalid_argument("data source '" + name + "': names no files");
     if (num_weighted == 0) continue;
-    if (!std::isfinite(source.weight) || source.weight <= 0) {
-      return invalid_argument("data source '" + name +
-                              "': expected a weight > 0, as other sources have, got " +
+    if (!std::isfinite(source.weight) || source.weight < 0) {
+      return invalid_argument("data source '" + name + "': expected a weight of 0 or more, got " +
                               std::to_string(source.weight));
     }
   }
@@ -62,22 +61,35 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const DataOptions& options,
   corpus->seed_ = options.seed;
   corpus->shuffle_ = options.shuffle;
   std::vector<double> weights;
-  for (size_t s = 0; s < options.sources.size(); ++s) {
-    const double weight = options.sources[s].weight;
-    weights.push_back(weight > 0 ? weight : static_cast<double>(corpus->sources_[s].num_train()));
+  for (const DataSource& source : options.sources) weights.push_back(source.weight);
+  if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
+    for (size_t s = 0; s < weights.size(); ++s)
+      weights[s] = static_cast<double>(corpus->sources_[s].num_train());
   }
   corpus->draw_.emplace(weights, options.seed);
-  std::string identity = "order 1 seed " + std::to_string(options.seed) +
-                         (options.shuffle ? " shuffled" : " in file order");
+  const std::string order = "order 1 seed " + std::to_string(options.seed) +
+                            (options.shuffle ? " shuffled" : " in file order");
+  std::string identity = order;
+  DataState& start = corpus->start_;
   for (size_t s = 0; s < weights.size(); ++s) {
     const Source& source = corpus->sources_[s];
-    identity += "; rows " + source.rows->digest().hex() + " " +
-                std::to_string(source.rows->num_rows()) + " held out " +
-                std::to_string(source.num_held_out) + " share " +
-                std::to_string(corpus->draw_->count(static_cast<int>(s)));
+    const std::string rows = "; rows " + source.rows->digest().hex() + " " +
+                             std::to_string(source.rows->num_rows()) + " held out " +
+                             std::to_string(source.num_held_out);
+    identity += rows + " share " + std::to_string(corpus->draw_->count(static_cast<int>(s)));
+    const std::string own = order + rows;
+    start.sources.push_back(checksum128(own.data(), own.size()).low);
   }
-  corpus->digest_ = checksum128(identity.data(), identity.size()).low;
+  start.data_digest = checksum128(identity.data(), identity.size()).low;
+  start.cursors.assign(weights.size(), 0);
+  start.mixture = {{0, shares_of(*corpus->draw_, weights.size())}};
   return std::shared_ptr<const Corpus>(std::move(corpus));
+}
+
+std::vector<std::string> Corpus::names() const {
+  std::vector<std::string> names;
+  for (const Source& source : sources_) names.push_back(source.name);
+  return names;
 }
 
 int64_t Corpus::train_row(int source, int64_t cursor) const {

@@ -11,6 +11,7 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/data/data_loader.h"
+#include "mainspring/data/mixture.h"
 #include "mainspring/data/order.h"
 #include "mainspring/data/row_file.h"
 
@@ -31,7 +32,7 @@ class Corpus {
                                                     const ReadOptions& read_options);
 
   const std::vector<Source>& sources() const { return sources_; }
-  int source_of(uint64_t sample) const { return (*draw_)(sample); }
+  uint64_t seed() const { return seed_; }
   double share(int source) const {
     return static_cast<double>(draw_->count(source)) / static_cast<double>(SourceDraw::kCycle);
   }
@@ -42,8 +43,9 @@ class Corpus {
   int64_t train_row(int source, int64_t cursor) const;
   /// The i-th held-out row, i < num_held_out.
   int64_t held_out_row(int source, int64_t i) const;
-  /// Names seed, order options, rows and shares.
-  uint64_t digest() const { return digest_; }
+  /// The stream's beginning: no row taken, the shares as they were opened.
+  const DataState& start() const { return start_; }
+  std::vector<std::string> names() const;
 
  private:
   Status open_sources(const DataOptions& options, const ReadOptions& read_options);
@@ -52,7 +54,7 @@ class Corpus {
   std::optional<SourceDraw> draw_;
   uint64_t seed_ = 0;
   bool shuffle_ = true;
-  uint64_t digest_ = 0;
+  DataState start_;
 };
 
 }  // namespace mainspring

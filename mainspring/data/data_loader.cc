@@ -6,6 +6,7 @@
 #include "mainspring/data/activity.h"
 #include "mainspring/data/corpus.h"
 #include "mainspring/data/prefetcher.h"
+#include "mainspring/data/row_parser.h"
 #include "mainspring/data/sample_stream.h"
 
 namespace mainspring {
@@ -104,7 +105,8 @@ class DataLoader::Impl {
   std::unique_ptr<Prefetcher> prefetcher;
 
   ReadOptions read_options() const {
-    return {std::make_shared<Activity>(), options.stall_timeout_s, options.before_read};
+    return {std::make_shared<Activity>(), options.stall_timeout_s, options.before_read,
+            row_field_names(), options.on_fetch};
   }
   void start_reports() {
     reports.clear();
@@ -144,7 +146,7 @@ Result<std::unique_ptr<DataLoader>> DataLoader::open(DataOptions options,
         return probe_rows(*opened->corpus, *opened->encoder, read_options);
       }));
   impl->corpus = opened->corpus;
-  impl->state = SampleStream(impl->corpus, impl->encoder, {}).state();
+  impl->state = impl->corpus->start();
   impl->start_reports();
   return std::unique_ptr<DataLoader>(new DataLoader(std::move(impl)));
 }
@@ -174,23 +176,9 @@ Result<std::vector<Datum>> DataLoader::next(int64_t n) {
 DataState DataLoader::state() const { return impl_->state; }
 
 Status DataLoader::restore(const DataState& state) {
-  const size_t num_sources = impl_->corpus->sources().size();
-  if (state.cursors.size() != num_sources) {
-    return invalid_argument("data state: has " + std::to_string(state.cursors.size()) +
-                            " cursors, but the data has " + std::to_string(num_sources) +
-                            " sources");
-  }
-  for (const int64_t cursor : state.cursors) {
-    if (cursor < 0) return invalid_argument("data state: a cursor is negative");
-  }
-  if (state.data_digest != impl_->corpus->digest()) {
-    return failed_precondition(
-        "data state: the data is not what the state was taken with (rows, their order in the "
-        "files, seed, "
-        "shares or held-out rows differ)");
-  }
+  MS_ASSIGN_OR_RETURN(DataState next, continued(state, impl_->state, impl_->corpus->names()));
   impl_->prefetcher.reset();
-  impl_->state = state;
+  impl_->state = std::move(next);
   impl_->start_reports();
   return {};
 }
@@ -302,8 +290,9 @@ int64_t DataLoader::num_rows() const {
 
 Result<DataLoader::HeldOut> read_rows(const std::vector<std::string>& files,
                                       std::shared_ptr<const RowEncoder> encoder, int64_t max_rows,
-                                      double stall_timeout_s) {
-  const ReadOptions read_options{std::make_shared<Activity>(), stall_timeout_s, {}};
+                                      double stall_timeout_s, OnFetch on_fetch) {
+  const ReadOptions read_options{
+      std::make_shared<Activity>(), stall_timeout_s, {}, row_field_names(), std::move(on_fetch)};
   auto out = std::make_shared<DataLoader::HeldOut>();
   MS_RETURN_IF_ERROR(run_with_deadline(
       read_options.activity, stall_timeout_s,

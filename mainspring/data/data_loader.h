@@ -16,6 +16,7 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/batch/datum.h"
+#include "mainspring/data/object_cache.h"
 #include "mainspring/data/row_encoder.h"
 #include "mainspring/data/sample_source.h"
 
@@ -24,8 +25,9 @@ namespace mainspring {
 /// Files that count as one list of rows, in order: cutting it into other files changes nothing.
 struct DataSource {
   std::string name;                // for reports; empty: the first file's name
-  std::vector<std::string> files;  // JSONL; a pipe is copied to a temporary file first
-  double weight = 0.0;             // share of samples; 0 in every source: by number of rows
+  std::vector<std::string> files;  // JSONL or Parquet; a pipe is copied to a temporary file first
+  // Share of samples. 0 in every source: by number of rows; 0 beside a larger one: no sample.
+  double weight = 0.0;
 };
 
 struct DataOptions {
@@ -40,6 +42,7 @@ struct DataOptions {
                         << 20;  // of each source: rows checked when opened, before any work
   /// Called before each read of a file, on the reading thread; tests stall or fail a file with it.
   std::function<void(const std::string& file)> before_read;
+  OnFetch on_fetch;  // of files given as URLs, on the reading thread; may be empty
 };
 
 /// A row's place and text, as `inspect data` shows it.
@@ -101,6 +104,6 @@ class DataLoader final : public SampleSource {
 /// Errors: as DataLoader::open and next.
 Result<DataLoader::HeldOut> read_rows(const std::vector<std::string>& files,
                                       std::shared_ptr<const RowEncoder> encoder, int64_t max_rows,
-                                      double stall_timeout_s = 60.0);
+                                      double stall_timeout_s = 60.0, OnFetch on_fetch = {});
 
 }  // namespace mainspring

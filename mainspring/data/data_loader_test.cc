@@ -133,8 +133,14 @@ TEST_F(DataLoaderTest, AStateOfOtherDataIsRefused) {
   auto a = open(options_of({{rows("a", 0, 30)}}));
   auto b = open(options_of({{rows("b", 0, 31)}}));
   EXPECT_EQ((*b)->restore((*a)->state()).code(), StatusCode::kFailedPrecondition);
-  auto two = open(options_of({{rows("a", 0, 30)}, {rows("b", 0, 31)}}));
-  EXPECT_EQ((*two)->restore((*a)->state()).code(), StatusCode::kInvalidArgument);
+  DataState state = (*a)->state();
+  state.cursors.push_back(0);
+  EXPECT_EQ((*a)->restore(state).code(), StatusCode::kInvalidArgument);
+  state.sources.clear();  // as older checkpoints have it
+  EXPECT_EQ((*a)->restore(state).code(), StatusCode::kInvalidArgument);
+  state = (*b)->state();
+  state.sources.clear();
+  EXPECT_EQ((*a)->restore(state).code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(DataLoaderTest, SourcesAreMixedByTheirWeights) {
@@ -145,6 +151,115 @@ TEST_F(DataLoaderTest, SourcesAreMixedByTheirWeights) {
   const auto got = take(**loader, 64);
   EXPECT_EQ(std::count_if(got.begin(), got.end(), [](int id) { return id < 100; }), 48);
   EXPECT_DOUBLE_EQ((*loader)->report()[0].share, 0.75);
+}
+
+TEST_F(DataLoaderTest, ASourceOfWeight0KeepsItsPlaceAndGivesNoSample) {
+  DataOptions options =
+      options_of({{rows("a", 0, 10)}, {rows("b", 100, 10)}, {rows("c", 200, 10)}});
+  options.sources[0].weight = options.sources[2].weight = 1;
+  auto loader = open(options);
+  for (const int id : take(**loader, 300)) EXPECT_TRUE(id < 100 || id >= 200) << id;
+  EXPECT_EQ((*loader)->report()[1].share, 0.0);
+  EXPECT_EQ((*loader)->state().cursors[1], 0);
+}
+
+TEST_F(DataLoaderTest, AnotherMixtureCountsFromTheNextSampleOnAndCursorsGoOn) {
+  DataOptions before = options_of({{rows("a", 0, 30)}, {rows("b", 100, 20)}});
+  before.sources[0].weight = 3;
+  before.sources[1].weight = 1;
+  DataOptions after = before;
+  after.sources[0].weight = 1;
+  after.sources.push_back({"", {rows("c", 200, 25)}, 2.0});
+  auto old = open(before);
+  take(**old, 70);
+  const DataState state = (*old)->state();
+
+  auto loader = open(after);
+  ASSERT_TRUE((*loader)->restore(state).ok());
+  const DataState start = (*loader)->state();
+  EXPECT_EQ(start.next_sample, 70u);
+  EXPECT_EQ(start.cursors, (std::vector<int64_t>{state.cursors[0], state.cursors[1], 0}));
+  ASSERT_EQ(start.mixture.size(), 2u);
+  EXPECT_EQ(start.mixture[0], state.mixture[0]);
+  EXPECT_EQ(start.mixture[1].from_sample, 70u);
+  // From here on the source of a sample is that of a run that had the new mixture all along, and
+  // each source gives the rows it would have given next.
+  const auto got = take(**loader, 90);
+  auto fresh = open(after);
+  const auto with_new = take(**fresh, 160);
+  auto rows_of_a = open(options_of({{rows("a", 0, 30)}}));
+  const auto a = take(**rows_of_a, 200);
+  int64_t next_a = state.cursors[0];
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i] / 100, with_new[70 + i] / 100) << i;
+    if (got[i] < 100) {
+      EXPECT_EQ(got[i], a[static_cast<size_t>(next_a++)]) << i;
+    }
+  }
+}
+
+TEST_F(DataLoaderTest, AChangedMixtureResumesExactlyAndASecondChangeToo) {
+  DataOptions first = options_of({{rows("a", 0, 30)}, {rows("b", 100, 20)}});
+  DataOptions second = first;
+  second.sources[0].weight = 1;
+  second.sources[1].weight = 9;
+  DataOptions third = second;
+  third.sources[0].weight = 0;
+  auto loader = open(first);
+  take(**loader, 40);
+  const DataState at_40 = (*loader)->state();
+  auto changed = open(second);
+  ASSERT_TRUE((*changed)->restore(at_40).ok());
+  take(**changed, 30);
+  const DataState at_70 = (*changed)->state();
+  const auto expected = take(**changed, 50);
+
+  auto again = open(second);
+  ASSERT_TRUE((*again)->restore(at_70).ok());
+  EXPECT_EQ((*again)->state(), at_70) << "the same mixture is no new change";
+  EXPECT_EQ(take(**again, 50), expected);
+  ASSERT_TRUE((*again)->restore(at_40).ok()) << "back before its own change";
+  take(**again, 30);
+  EXPECT_EQ((*again)->state(), at_70);
+  EXPECT_EQ(take(**again, 50), expected);
+
+  auto last = open(third);
+  ASSERT_TRUE((*last)->restore(at_70).ok());
+  EXPECT_EQ((*last)->state().mixture.size(), 3u);
+  for (const int id : take(**last, 40)) EXPECT_GE(id, 100);
+}
+
+TEST_F(DataLoaderTest, ARollbackBeforeAChangeDrawsTheOldMixtureUpToIt) {
+  DataOptions options = options_of({{rows("a", 0, 30)}, {rows("b", 100, 20)}});
+  auto loader = open(options);
+  take(**loader, 20);
+  const DataState at_20 = (*loader)->state();
+  take(**loader, 20);
+  options.sources[0].weight = 1;
+  options.sources[1].weight = 9;
+  auto changed = open(options);
+  ASSERT_TRUE((*changed)->restore((*loader)->state()).ok());
+  const auto expected_after = take(**changed, 30);
+  ASSERT_TRUE((*changed)->restore(at_20).ok());
+  EXPECT_EQ((*changed)->state().mixture.size(), 2u);
+  auto old = open(options_of({{rows("a", 0, 30)}, {rows("b", 100, 20)}}));
+  ASSERT_TRUE((*old)->restore(at_20).ok());
+  EXPECT_EQ(take(**changed, 20), take(**old, 20));
+  EXPECT_EQ(take(**changed, 30), expected_after);
+}
+
+TEST_F(DataLoaderTest, ASourceThatIsGoneOrElsewhereIsRefusedByName) {
+  auto loader = open(options_of({{rows("a", 0, 30)}, {rows("b", 100, 20)}}));
+  const DataState state = (*loader)->state();
+  auto one = open(options_of({{rows("a", 0, 30)}}));
+  const Status gone = (*one)->restore(state);
+  EXPECT_EQ(gone.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(gone.message().find("source 2 is gone"), std::string::npos) << gone.message();
+  auto swapped = open(options_of({{rows("b", 100, 20)}, {rows("a", 0, 30)}}));
+  const Status elsewhere = (*swapped)->restore(state);
+  EXPECT_EQ(elsewhere.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(elsewhere.message().find("source 1 (now " + dir_ + "/b)"), std::string::npos)
+      << elsewhere.message();
 }
 
 TEST_F(DataLoaderTest, WithoutWeightsSourcesAreMixedByTheirRows) {
@@ -263,8 +378,8 @@ TEST_F(DataLoaderTest, OptionsOutOfRangeAreRefused) {
   EXPECT_NE(open(options).status().message().find("leaves none"), std::string::npos);
   EXPECT_EQ(open(options_of({})).status().code(), StatusCode::kInvalidArgument);
   DataOptions weights = options_of({{path}, {path}});
-  weights.sources[0].weight = 1.0;
-  EXPECT_NE(open(weights).status().message().find("weight > 0"), std::string::npos);
+  weights.sources[0].weight = -1.0;
+  EXPECT_NE(open(weights).status().message().find("weight of 0 or more"), std::string::npos);
   EXPECT_EQ(open(options_of({{dir_ + "/missing"}})).status().code(), StatusCode::kNotFound);
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "mainspring/data/data_feature.h"
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
 
@@ -21,27 +22,56 @@ std::string text_ending(fs::path path) {
 
 bool is_text_name(const fs::path& path) {
   const std::string ending = text_ending(path);
-  return ending == ".txt" || ending == ".md" || ending == ".jsonl";
+  return ending == ".txt" || ending == ".md" || ending == ".jsonl" ||
+         path.extension() == ".parquet";
 }
 
-Result<InputFile> describe_file(const std::string& path) {
-  std::error_code error;
-  InputFile file{.path = path, .is_jsonl = text_ending(path) == ".jsonl"};
-  file.size_bytes = static_cast<int64_t>(fs::file_size(path, error));
-  if (error) return not_found(path + ": " + error.message());
-  const auto changed = fs::last_write_time(path, error);
-  if (error) return not_found(path + ": " + error.message());
-  file.changed_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(changed.time_since_epoch()).count();
-  std::ifstream in(path, std::ios::binary);
-  char head[kCompressionMagicBytes];
+// The part of a URL that names the object.
+std::string object_name(const std::string& path) {
+  return is_url(path) ? path.substr(0, path.find_first_of("?#")) : path;
+}
+
+// Its kind, from its first bytes.
+Status read_head(InputFile& file, const std::string& field) {
+  std::ifstream in(file.local, std::ios::binary);
+  char head[std::max(kCompressionMagicBytes, kParquetMagicBytes)];
   in.read(head, sizeof(head));
-  if (in.bad() || !in.is_open()) return unavailable(path + ": cannot be read");
-  file.compression = compression_of({head, static_cast<size_t>(in.gcount())});
+  if (in.bad() || !in.is_open()) return unavailable(file.path + ": cannot be read");
+  const std::string_view bytes(head, static_cast<size_t>(in.gcount()));
+  file.compression = compression_of(bytes);
+  file.is_parquet = is_parquet(bytes);
+  if (!file.is_parquet) return {};
+  MS_ASSIGN_OR_RETURN(const auto parquet, ParquetFile::open(file.local, file.path));
+  if (parquet->has_column(field)) return {};
+  return invalid_argument(file.path + ": has no column \"" + field + "\", but " +
+                          parquet->column_names());
+}
+
+Result<InputFile> describe_file(const std::string& path, const std::string& field,
+                                const FetchOptions& fetch) {
+  std::error_code error;
+  InputFile file{
+      .path = path, .local = path, .is_jsonl = text_ending(object_name(path)) == ".jsonl"};
+  if (is_url(path)) {
+    MS_ASSIGN_OR_RETURN(const FetchedObject object, fetch_object(path, fetch));
+    file.local = object.path;
+    file.size_bytes = object.version.size;
+    file.changed_ns = object.version.modified_ns;
+    file.etag = object.version.etag;
+  } else {
+    file.size_bytes = static_cast<int64_t>(fs::file_size(path, error));
+    if (error) return not_found(path + ": " + error.message());
+    const auto changed = fs::last_write_time(path, error);
+    if (error) return not_found(path + ": " + error.message());
+    file.changed_ns =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(changed.time_since_epoch()).count();
+  }
+  MS_RETURN_IF_ERROR(read_head(file, field));
   return file;
 }
 
-Status add_folder(const std::string& folder, const std::string& except, InputList& list) {
+Status add_folder(const std::string& folder, const std::string& except, const std::string& field,
+                  InputList& list) {
   std::vector<std::string> paths;
   std::string first_skipped;
   std::error_code error;
@@ -63,12 +93,13 @@ Status add_folder(const std::string& folder, const std::string& except, InputLis
   if (error) return not_found(folder + ": " + error.message());
   if (list.first_skipped.empty()) list.first_skipped = first_skipped;
   if (paths.empty()) {
-    return invalid_argument(folder + ": holds no .txt, .md or .jsonl file (plain, .gz or .zst)" +
-                            (first_skipped.empty() ? "" : ", but " + first_skipped));
+    return invalid_argument(
+        folder + ": holds no .txt, .md or .jsonl file (plain, .gz or .zst) and no .parquet file" +
+        (first_skipped.empty() ? "" : ", but " + first_skipped));
   }
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {
-    MS_ASSIGN_OR_RETURN(InputFile file, describe_file(path));
+    MS_ASSIGN_OR_RETURN(InputFile file, describe_file(path, field, {}));
     list.files.push_back(std::move(file));
   }
   return {};
@@ -183,6 +214,33 @@ class RowStream {
   std::string line_;
 };
 
+// The row groups that begin in the span. A row's number is that in its file.
+Status read_parquet(const InputFile& input, const InputSpan& span, const std::string& field,
+                    const OnDocument& f) {
+  std::error_code error;
+  if (static_cast<int64_t>(fs::file_size(input.local, error)) != input.size_bytes || error) {
+    return data_loss(input.path + ": was changed while it was read");
+  }
+  MS_ASSIGN_OR_RETURN(const auto file, ParquetFile::open(input.local, input.path));
+  DocumentPlace place{.file = input.path};
+  const auto& groups = file->groups();
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].begin < span.begin || groups[g].begin >= span.end) {
+      place.line += groups[g].num_rows;
+      continue;
+    }
+    MS_RETURN_IF_ERROR(file->read_lines(g, g + 1, {field}, [&](std::string_view lines) -> Status {
+      for (size_t end = lines.find('\n'); end != std::string_view::npos; end = lines.find('\n')) {
+        ++place.line;
+        MS_RETURN_IF_ERROR(read_row(lines.substr(0, end), place, field, f));
+        lines.remove_prefix(end + 1);
+      }
+      return {};
+    }));
+  }
+  return {};
+}
+
 Status decompress(std::string_view bytes, const InputFile& input, const Decompressor::Use& use) {
   constexpr size_t kPart = size_t{1} << 20;
   const auto stream = Decompressor::create(input.compression, input.path);
@@ -216,19 +274,19 @@ std::string DocumentPlace::text() const {
   return out;
 }
 
-Result<InputList> list_input_files(const std::vector<std::string>& paths,
-                                   const std::string& except) {
+Result<InputList> list_input_files(const std::vector<std::string>& paths, const std::string& except,
+                                   const std::string& field, const FetchOptions& fetch) {
   InputList list;
   for (const std::string& path : paths) {
     if (is_directory(path)) {
-      MS_RETURN_IF_ERROR(add_folder(path, except, list));
+      MS_RETURN_IF_ERROR(add_folder(path, except, field, list));
     } else {
-      MS_ASSIGN_OR_RETURN(InputFile file, describe_file(path));
+      MS_ASSIGN_OR_RETURN(InputFile file, describe_file(path, field, fetch));
       list.files.push_back(std::move(file));
     }
   }
   if (list.files.empty()) {
-    return invalid_argument("no input: give text files, JSONL files or folders");
+    return invalid_argument("no input: give text files, JSONL files, Parquet files or folders");
   }
   return list;
 }
@@ -237,7 +295,8 @@ std::vector<InputPiece> cut_into_pieces(const std::vector<InputFile>& files, int
   constexpr size_t kMostSpans = size_t{1} << 16;
   std::vector<InputPiece> pieces(1);
   for (size_t f = 0; f < files.size(); ++f) {
-    const bool can_be_cut = files[f].is_jsonl && files[f].compression == Compression::kNone;
+    const bool can_be_cut =
+        files[f].is_parquet || (files[f].is_jsonl && files[f].compression == Compression::kNone);
     const int64_t step = can_be_cut ? piece_bytes : std::max<int64_t>(1, files[f].size_bytes);
     for (int64_t begin = 0; begin < files[f].size_bytes; begin += step) {
       const int64_t end = std::min(files[f].size_bytes, begin + step);
@@ -257,7 +316,11 @@ Status for_each_document(const std::vector<InputFile>& files, const InputPiece& 
                          const std::string& field, const OnDocument& f) {
   for (const InputSpan& span : piece.spans) {
     const InputFile& input = files[span.file];
-    MS_ASSIGN_OR_RETURN(const auto file, MappedFile::open(input.path));
+    if (input.is_parquet) {
+      MS_RETURN_IF_ERROR(read_parquet(input, span, field, f));
+      continue;
+    }
+    MS_ASSIGN_OR_RETURN(const auto file, MappedFile::open(input.local));
     if (static_cast<int64_t>(file->bytes().size()) != input.size_bytes) {
       return data_loss(input.path + ": was changed while it was read");
     }

@@ -50,6 +50,7 @@ std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total
   int64_t given = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     const double exact = weights[i] / sum * static_cast<double>(total);
+    if (weights[i] == 0) continue;
     counts[i] = std::max<int64_t>(1, static_cast<int64_t>(std::floor(exact)));
     given += counts[i];
     remainders.emplace_back(static_cast<double>(counts[i]) - exact,
@@ -69,7 +70,8 @@ std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total
 
 SourceDraw::SourceDraw(const std::vector<double>& weights, uint64_t seed) : seed_(seed) {
   MS_CHECK(!weights.empty() && weights.size() <= 1024, "1 to 1,024 sources");
-  for (const double weight : weights) MS_CHECK(weight > 0, "weights are positive");
+  for (const double weight : weights) MS_CHECK(weight >= 0, "weights are not negative");
+  MS_CHECK(std::accumulate(weights.begin(), weights.end(), 0.0) > 0, "some weight is positive");
   const std::vector<int64_t> counts = apportion(weights, kCycle);
   std::partial_sum(counts.begin(), counts.end(), std::back_inserter(ends_));
 }

@@ -44,7 +44,8 @@ class SourceDraw {
   static constexpr int kCycleBits = 16;
   static constexpr int64_t kCycle = int64_t{1} << kCycleBits;
 
-  /// Weights > 0, at most 1,024 of them; each source gets at least one place of a cycle.
+  /// Weights >= 0, at most 1,024 of them and one > 0. A source with a weight > 0 gets at least one
+  /// place of a cycle, one with 0 none.
   SourceDraw(const std::vector<double>& weights, uint64_t seed);
   /// Cost: about a microsecond.
   int operator()(uint64_t sample) const;
@@ -56,7 +57,8 @@ class SourceDraw {
   std::vector<int64_t> ends_;  // source s owns cycle places [ends_[s - 1], ends_[s])
 };
 
-/// kCycle split by weights: largest remainders, ties to the lower index, at least one each.
+/// kCycle split by weights: largest remainders, ties to the lower index, at least one for each
+/// weight > 0.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total);
 
 }  // namespace mainspring

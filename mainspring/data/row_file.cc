@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "mainspring/data/data_feature.h"
 #include "mainspring/io/decompress.h"
 #include "mainspring/io/system_error.h"
 #include "mainspring/io/write_all.h"
@@ -62,7 +63,15 @@ Result<std::shared_ptr<const RowFile>> RowFile::open(const std::string& path,
   touch(options, path);
   if (options.before_read) options.before_read(path);
   // Without O_NONBLOCK, opening a pipe would wait for its writer where no deadline reaches.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  std::string local = path;
+  if (is_url(path)) {
+    FetchOptions fetch;
+    fetch.on_fetch = options.on_fetch;
+    fetch.touch = [&] { touch(options, path); };
+    MS_ASSIGN_OR_RETURN(const FetchedObject object, fetch_object(path, fetch));
+    local = object.path;
+  }
+  const int fd = ::open(local.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return system_error("open", path, errno);
   return adopt(fd, path, options, digest);
 }
@@ -97,7 +106,7 @@ Result<std::shared_ptr<const RowFile>> RowFile::adopt(int fd, std::string path,
     ::close(fd);
     MS_RETURN_IF_ERROR(spooled);
   }
-  MS_RETURN_IF_ERROR(file->decompress(options));
+  MS_RETURN_IF_ERROR(file->unpack(options));
   MS_RETURN_IF_ERROR(file->build_index(options, digest));
   return std::shared_ptr<const RowFile>(std::move(file));
 }
@@ -131,18 +140,41 @@ Status RowFile::spool(int source, const ReadOptions& options) {
   }
 }
 
-/// Puts what a compressed file holds into a temporary file, which becomes fd_.
-Status RowFile::decompress(const ReadOptions& options) {
-  char head[kCompressionMagicBytes];
+/// The temporary file becomes fd_.
+Status RowFile::unpack(const ReadOptions& options) {
+  char head[std::max(kCompressionMagicBytes, kParquetMagicBytes)];
   MS_ASSIGN_OR_RETURN(const size_t head_bytes, read_at(fd_, 0, head, sizeof(head), options));
   const Compression kind = compression_of({head, head_bytes});
-  if (kind == Compression::kNone) return {};
+  const bool parquet = is_parquet({head, head_bytes});
+  if (kind == Compression::kNone && !parquet) return {};
   MS_ASSIGN_OR_RETURN(const int plain, make_unnamed_file());
-  const int compressed = std::exchange(fd_, plain);
-  const int64_t compressed_bytes = std::exchange(size_bytes_, 0);
-  const Status status = decompress_into(kind, compressed, compressed_bytes, options);
-  ::close(compressed);
+  const int packed = std::exchange(fd_, plain);
+  const int64_t packed_bytes = std::exchange(size_bytes_, 0);
+  const Status status = parquet ? unpack_parquet(packed, options)
+                                : decompress_into(kind, packed, packed_bytes, options);
+  ::close(packed);
   return status;
+}
+
+Status RowFile::unpack_parquet(int from, const ReadOptions& options) {
+  // By its descriptor: what came through a pipe has no name.
+  MS_ASSIGN_OR_RETURN(const auto file,
+                      ParquetFile::open("/proc/self/fd/" + std::to_string(from), path_));
+  std::vector<std::string> wanted;
+  for (const std::string& column : options.columns) {
+    if (file->has_column(column)) wanted.push_back(column);
+  }
+  if (wanted.empty() && !options.columns.empty()) {
+    std::string names;
+    for (const std::string& column : options.columns) names += (names.empty() ? "" : ", ") + column;
+    return invalid_argument(path_ + ": has the columns " + file->column_names() +
+                            "; expected at least one of " + names);
+  }
+  return file->read_lines(0, file->groups().size(), wanted, [&](std::string_view lines) -> Status {
+    touch(options, path_);
+    size_bytes_ += static_cast<int64_t>(lines.size());
+    return write_all(fd_, lines.data(), lines.size(), path_ + " (the copy of its rows)");
+  });
 }
 
 Status RowFile::decompress_into(Compression kind, int from, int64_t from_bytes,

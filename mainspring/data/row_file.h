@@ -1,4 +1,4 @@
-// RowFile: a JSONL file, plain or compressed, as a random-access list of rows.
+// RowFile: a JSONL file, plain or compressed, or a Parquet file, as a random-access list of rows.
 //
 // The one idea: one pass finds where rows begin and keeps a place every 32 rows (or 64 KiB); a row
 // is read again when it is wanted. Rows are read by pread, not through a mapping: resident memory
@@ -15,6 +15,7 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/data/activity.h"
+#include "mainspring/data/object_cache.h"
 #include "mainspring/io/checksum.h"
 #include "mainspring/io/decompress.h"
 
@@ -25,6 +26,8 @@ struct ReadOptions {
   std::shared_ptr<Activity> activity;                        // told of every read
   double stall_timeout_s = 60.0;                             // of a pipe
   std::function<void(const std::string& file)> before_read;  // for tests; may be empty
+  std::vector<std::string> columns;  // read of a Parquet file, those that it has; empty: all
+  OnFetch on_fetch;                  // of a URL; may be empty
 };
 
 struct FileRow {
@@ -38,8 +41,10 @@ class RowFile {
   static constexpr int64_t kMaxRowBytes = int64_t{256} << 20;
 
   /// Opens and indexes. A pipe (or terminal) is first copied to an unnamed temporary file, and a
-  /// file that begins like gzip or zstd is decompressed into one. `digest` gets the rows' bytes (a
-  /// missing last newline added), so compression does not change it. Errors: not found; invalid
+  /// file that begins like gzip or zstd is decompressed into one; the rows of a Parquet file are
+  /// written into one as lines, row n as line n. A URL is first brought into the cache
+  /// (object_cache.h). `digest` gets the rows' bytes (a missing last newline added), so compression
+  /// does not change it. Errors: those of object_cache.h and data_feature.h; not found; invalid
   /// argument for a folder, a device without an end or a row over kMaxRowBytes (file:line); data
   /// loss for a compressed file that is cut or damaged; deadline exceeded for a pipe that gives
   /// nothing; resource exhausted if the temporary file does not fit.
@@ -71,9 +76,11 @@ class RowFile {
                                                       const ReadOptions& options,
                                                       Checksum128& digest);
   Status spool(int source, const ReadOptions& options);
-  Status decompress(const ReadOptions& options);
+  /// Puts the lines that a compressed or a Parquet file holds into a temporary file.
+  Status unpack(const ReadOptions& options);
   Status decompress_into(Compression kind, int from, int64_t from_bytes,
                          const ReadOptions& options);
+  Status unpack_parquet(int from, const ReadOptions& options);
   Status build_index(const ReadOptions& options, Checksum128& digest);
   Result<size_t> read_at(int fd, int64_t offset, char* buffer, size_t size,
                          const ReadOptions& options) const;

@@ -240,6 +240,12 @@ std::string_view row_format_name(RowFormat format) {
   return "?";
 }
 
+const std::vector<std::string>& row_field_names() {
+  static const std::vector<std::string> kNames = {"messages", "tools", "prompt", "completion",
+                                                  "tokens",   "mask",  "text"};
+  return kNames;
+}
+
 Result<ParsedRow> parse_row(std::string_view json_line, std::string_view where, RowFormat format) {
   MS_ASSIGN_OR_RETURN(Json row, parse_line(json_line, where));
   if (!row.is_object()) {

@@ -30,6 +30,9 @@ struct ParsedRow {
   std::vector<uint8_t> mask;  // as long as tokens
 };
 
+/// The fields that parse_row looks at, of all formats.
+const std::vector<std::string>& row_field_names();
+
 /// `where` ("train.jsonl:12") heads every error. Errors: invalid argument.
 Result<ParsedRow> parse_row(std::string_view json_line, std::string_view where, RowFormat format);
 

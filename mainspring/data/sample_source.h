@@ -13,12 +13,23 @@
 
 namespace mainspring {
 
+/// Shares of the sources from a sample on, in places of a cycle (order.h). Sources that came later
+/// have none.
+struct MixtureEntry {
+  uint64_t from_sample = 0;
+  std::vector<int64_t> shares;
+  bool operator==(const MixtureEntry&) const = default;
+};
+using MixtureHistory = std::vector<MixtureEntry>;
+
 /// Where the stream stands. Equal states of equal data give equal streams.
 struct DataState {
   uint64_t next_sample = 0;  // global sample index
   std::vector<int64_t>
       cursors;               // per source: rows taken so far, unusable ones included, all epochs
-  uint64_t data_digest = 0;  // of seed, rows and shares; restore refuses another data set
+  uint64_t data_digest = 0;  // of seed, rows and shares as they are now
+  std::vector<uint64_t> sources;  // per source: a digest of seed, rows and held-out rows
+  MixtureHistory mixture;         // every change of the shares so far (mixture.h)
 
   bool operator==(const DataState&) const = default;
 };
@@ -48,8 +59,9 @@ class SampleSource {
 
   /// The state after the samples given out so far, whatever was prefetched.
   virtual DataState state() const = 0;
-  /// Errors: invalid argument if cursors do not match the sources; failed precondition if the data
-  /// is not what the state was taken with.
+  /// New sources behind those of the state, and other shares, count from the state's next sample
+  /// on. Errors: invalid argument if cursors do not match the sources; failed precondition if a
+  /// source is not what the state was taken with, or gone (mixture.h).
   virtual Status restore(const DataState& state) = 0;
 
   /// Held-out data in a fixed order, sources after one another, at most `max_rows` datums (0: all).

@@ -12,15 +12,19 @@ SampleStream::SampleStream(std::shared_ptr<const Corpus> corpus,
                            std::shared_ptr<const RowEncoder> encoder, ReadOptions read_options)
     : corpus_(std::move(corpus)),
       encoder_(std::move(encoder)),
-      read_options_(std::move(read_options)) {
-  state_.cursors.assign(corpus_->sources().size(), 0);
-  state_.data_digest = corpus_->digest();
+      read_options_(std::move(read_options)),
+      state_(corpus_->start()),
+      draw_(state_.mixture, corpus_->seed()) {}
+
+void SampleStream::set_state(const DataState& state) {
+  if (state.mixture != state_.mixture) draw_ = MixtureDraw(state.mixture, corpus_->seed());
+  state_ = state;
 }
 
 Result<ReadRow> SampleStream::next_row() {
   ReadRow out;
   out.sample = state_.next_sample;
-  out.source = corpus_->source_of(state_.next_sample);
+  out.source = draw_(state_.next_sample);
   const int64_t cursor = state_.cursors[out.source];
   out.epoch = corpus_->epoch_of(out.source, cursor);
   const RowList& rows = *corpus_->sources()[out.source].rows;

@@ -12,6 +12,7 @@
 #include "mainspring/base/status.h"
 #include "mainspring/data/corpus.h"
 #include "mainspring/data/data_loader.h"
+#include "mainspring/data/mixture.h"
 #include "mainspring/data/row_encoder.h"
 
 namespace mainspring {
@@ -40,13 +41,15 @@ class SampleStream {
   Result<ReadRow> next_row();
 
   const DataState& state() const { return state_; }
-  void set_state(const DataState& state) { state_ = state; }
+  /// Of the corpus's sources (mixture.h, continued).
+  void set_state(const DataState& state);
 
  private:
   std::shared_ptr<const Corpus> corpus_;
   std::shared_ptr<const RowEncoder> encoder_;
   ReadOptions read_options_;
   DataState state_;
+  MixtureDraw draw_;  // of state_.mixture
 };
 
 }  // namespace mainspring

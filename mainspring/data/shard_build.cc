@@ -111,7 +111,13 @@ Status Build::check_options() const {
 // The folder is new, or holds the beginning or the end of this very build. Nothing is written to
 // one that holds another.
 Status Build::open() {
-  MS_ASSIGN_OR_RETURN(InputList list, list_input_files(options_.inputs, options_.out));
+  FetchOptions fetch;
+  fetch.should_stop = options_.should_stop;
+  fetch.on_fetch = [&](const std::string& url, int64_t done, int64_t total) {
+    if (options_.on_progress) options_.on_progress("fetch " + url, done, total);
+  };
+  MS_ASSIGN_OR_RETURN(InputList list,
+                      list_input_files(options_.inputs, options_.out, options_.field, fetch));
   files_ = std::move(list.files);
   counts_.num_skipped_files = list.num_skipped;
   counts_.first_skipped_file = list.first_skipped;

@@ -23,9 +23,9 @@
 namespace mainspring {
 
 struct ShardBuildOptions {
-  std::vector<std::string> inputs;  // files and folders (documents.h)
+  std::vector<std::string> inputs;  // files, folders and URLs (documents.h)
   std::string out;                  // folder to make, or to go on with
-  std::string field = "text";       // of a JSONL row
+  std::string field = "text";       // of a row
   std::shared_ptr<const Tokenizer> tokenizer;
   std::string tokenizer_name;     // for people
   double held_out = 0.0;          // share of documents, chosen by their text's checksum, in [0, 1)
@@ -33,7 +33,8 @@ struct ShardBuildOptions {
   double near_threshold = 0.0;    // leave out documents so similar to an earlier one; 0: keep them
   int64_t piece_bytes = int64_t{32} << 20;  // of input that become a shard
   int num_threads = 1;                      // changes no bit
-  /// Bytes of input that a step has gone through, of all; from any thread, one at a time.
+  /// Bytes of input that a step ("fetch <url>", "scan", "tokenize") has gone through, of all; from
+  /// any thread, one at a time.
   std::function<void(const std::string& step, int64_t done, int64_t total)> on_progress;
   std::function<bool()> should_stop;  // asked between documents
 };

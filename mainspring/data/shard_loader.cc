@@ -1,20 +1,32 @@
 #include "mainspring/data/shard_loader.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "mainspring/io/checksum.h"
 
 namespace mainspring {
 namespace {
 
-uint64_t digest_of(const ShardLoaderOptions& options,
+uint64_t sum_of(const std::string& text) { return checksum128(text.data(), text.size()).low; }
+
+DataState start_of(const ShardLoaderOptions& options,
                    const std::vector<std::shared_ptr<const ShardSet>>& sets,
                    const SourceDraw& draw) {
-  std::string text = std::to_string(options.seed) + " " + std::to_string(options.shuffle) + " " +
-                     std::to_string(options.window_tokens) + " " +
-                     std::to_string(options.across_documents);
+  const std::string order = std::to_string(options.seed) + " " + std::to_string(options.shuffle) +
+                            " " + std::to_string(options.window_tokens) + " " +
+                            std::to_string(options.across_documents);
+  std::string all = order;
+  DataState start;
   for (size_t s = 0; s < sets.size(); ++s) {
-    text += " " + sets[s]->index().digest() + " " + std::to_string(draw.count(static_cast<int>(s)));
+    const std::string own = " " + sets[s]->index().digest();
+    all += own + " " + std::to_string(draw.count(static_cast<int>(s)));
+    start.sources.push_back(sum_of(order + own));
   }
-  return checksum128(text.data(), text.size()).low;
+  start.data_digest = sum_of(all);
+  start.cursors.assign(sets.size(), 0);
+  start.mixture = {{0, shares_of(draw, sets.size())}};
+  return start;
 }
 
 }  // namespace
@@ -27,6 +39,11 @@ Result<std::unique_ptr<ShardLoader>> ShardLoader::open(const ShardLoaderOptions&
   }
   std::unique_ptr<ShardLoader> loader(new ShardLoader(options));
   std::vector<double> weights = options.weights;
+  const auto is_bad = [](double weight) { return !(weight >= 0) || std::isinf(weight); };
+  if (!weights.empty() && (std::any_of(weights.begin(), weights.end(), is_bad) ||
+                           *std::max_element(weights.begin(), weights.end()) == 0)) {
+    return invalid_argument("weights: expected numbers >= 0, at least one of them > 0");
+  }
   for (const std::string& folder : options.folders) {
     MS_ASSIGN_OR_RETURN(auto set, ShardSet::open(folder));
     loader->windows_.emplace_back(set, ShardSplit::kTrain, options.window_tokens);
@@ -40,8 +57,8 @@ Result<std::unique_ptr<ShardLoader>> ShardLoader::open(const ShardLoaderOptions&
   }
   loader->draw_.emplace(weights, options.seed);
   loader->used_.assign(loader->sets_.size(), 0);
-  loader->state_.cursors.assign(loader->sets_.size(), 0);
-  loader->state_.data_digest = digest_of(options, loader->sets_, *loader->draw_);
+  loader->state_ = start_of(options, loader->sets_, *loader->draw_);
+  loader->mixture_.emplace(loader->state_.mixture, options.seed);
   return loader;
 }
 
@@ -50,7 +67,7 @@ Result<std::vector<Datum>> ShardLoader::next(int64_t n) {
   DataState state = state_;
   std::vector<int64_t> used = used_;
   for (int64_t i = 0; i < n; ++i) {
-    const int source = (*draw_)(state.next_sample);
+    const int source = (*mixture_)(state.next_sample);
     const auto s = static_cast<size_t>(source);
     const int64_t count = windows_[s].count();
     const int64_t cursor = state.cursors[s];
@@ -79,19 +96,10 @@ Result<std::vector<Datum>> ShardLoader::next(int64_t n) {
 }
 
 Status ShardLoader::restore(const DataState& state) {
-  if (state.cursors.size() != sets_.size()) {
-    return invalid_argument("data state: has " + std::to_string(state.cursors.size()) +
-                            " cursors, but there are " + std::to_string(sets_.size()) + " folders");
-  }
-  for (const int64_t cursor : state.cursors) {
-    if (cursor < 0) return invalid_argument("data state: a cursor is negative");
-  }
-  if (state.data_digest != state_.data_digest) {
-    return failed_precondition(
-        "data state: the shards are not what the state was taken with (their tokens, seed, window "
-        "length or shares differ)");
-  }
-  state_ = state;
+  std::vector<std::string> names;
+  for (const auto& set : sets_) names.push_back(set->folder());
+  MS_ASSIGN_OR_RETURN(state_, continued(state, state_, names));
+  mixture_.emplace(state_.mixture, options_.seed);
   used_.assign(sets_.size(), 0);
   return {};
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "mainspring/data/mixture.h"
 #include "mainspring/data/order.h"
 #include "mainspring/data/sample_source.h"
 #include "mainspring/data/shard_set.h"
@@ -46,8 +47,9 @@ class ShardLoader final : public SampleSource {
   ShardLoaderOptions options_;
   std::vector<std::shared_ptr<const ShardSet>> sets_;
   std::vector<ShardWindows> windows_;
-  std::optional<SourceDraw> draw_;
-  std::vector<int64_t> used_;  // samples given out per folder
+  std::optional<SourceDraw> draw_;      // the shares as they were opened
+  std::optional<MixtureDraw> mixture_;  // of state_.mixture
+  std::vector<int64_t> used_;           // samples given out per folder
   DataState state_;
 };
 

@@ -2,9 +2,16 @@
 
 #include <algorithm>
 
+#include "mainspring/data/data_feature.h"
+
 namespace mainspring {
 
 Result<std::shared_ptr<const ShardSet>> ShardSet::open(const std::string& folder) {
+  if (is_url(folder)) {
+    return invalid_argument(folder +
+                            ": shards are mapped where they lie, so their folder must be on "
+                            "this machine: copy it first");
+  }
   auto set = std::make_shared<ShardSet>();
   set->folder_ = folder;
   MS_ASSIGN_OR_RETURN(set->index_, read_shard_index(folder));

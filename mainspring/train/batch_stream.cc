@@ -15,10 +15,11 @@ std::string origin_text(const BatchOrigin& origin) {
 
 BatchOrigin parse_origin(const std::string& text, const DataState& data) {
   std::istringstream in(text);
-  BatchOrigin origin;
+  BatchOrigin origin{.data = data};
   in >> origin.step >> origin.samples.begin >> origin.samples.end >> origin.data.next_sample;
+  origin.data.cursors.clear();
   for (int64_t cursor = 0; in >> cursor;) origin.data.cursors.push_back(cursor);
-  origin.data.data_digest = data.data_digest;
+  origin.data.cursors.resize(data.cursors.size(), 0);  // sources that came later
   return origin;
 }
 

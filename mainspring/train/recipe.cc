@@ -168,10 +168,10 @@ void Schema::numbers(std::string key, NumberList& target, std::string meaning) {
   const auto read = [&target](const ConfigValue& value) -> std::string {
     NumberList items;
     const auto* list = std::get_if<ConfigList>(&value.value);
-    if (list == nullptr) return "a list of numbers > 0";
+    if (list == nullptr) return "a list of numbers >= 0";
     for (const ConfigValue& item : *list) {
       double number = 0;
-      if (!read_number(item, number) || !(number > 0)) return "a list of numbers > 0";
+      if (!read_number(item, number) || !(number >= 0)) return "a list of numbers >= 0";
       items.push_back(number);
     }
     target = std::move(items);
@@ -229,8 +229,10 @@ void Schema::add_model(ModelRecipe& model) {
 }
 
 void Schema::add_data(DataRecipe& data) {
-  texts("data.files", data.files, "JSONL files of training rows");
-  numbers("data.weights", data.weights, "share of samples per file; empty: by number of rows");
+  texts("data.files", data.files,
+        "JSONL or Parquet files of training rows, or their s3://, gs:// or http(s):// URLs");
+  numbers("data.weights", data.weights,
+          "share of samples per file, 0: none; empty: by number of rows");
   choice("data.format", data.format, {"auto", "chat", "completion", "tokens", "text", "shards"},
          "what a row is; shards: data.files are folders that mainspring data build made");
   boolean("data.across_documents", data.across_documents,

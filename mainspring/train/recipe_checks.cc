@@ -119,11 +119,15 @@ Status check_tune(const Recipe& r) {
 Status check_recipe(const Recipe& r) {
   MS_RETURN_IF_ERROR(check_model(r));
   if (r.data.files.empty())
-    return invalid_argument("data.files is missing: at least one JSONL file");
+    return invalid_argument("data.files is missing: at least one JSONL or Parquet file");
   if (!r.data.weights.empty() && r.data.weights.size() != r.data.files.size()) {
     return invalid_argument("data.weights: expected one per file (" +
                             std::to_string(r.data.files.size()) + "), got " +
                             std::to_string(r.data.weights.size()));
+  }
+  if (!r.data.weights.empty() &&
+      *std::max_element(r.data.weights.begin(), r.data.weights.end()) == 0) {
+    return invalid_argument("data.weights: all are 0; expected at least one > 0");
   }
   MS_RETURN_IF_ERROR(check_shards(r));
   MS_RETURN_IF_ERROR(check_spikes(r));

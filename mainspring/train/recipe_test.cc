@@ -65,7 +65,7 @@ TEST(Recipe, ARefusedSetNamesItsKeyOnceAndTheValueGot) {
             "--set seed: expected an integer >= 0, got 99999999999999999999, which does not fit 64 "
             "bits");
   EXPECT_EQ(error_of(kMinimal, {"data.weights=[1, \"x\"]"}),
-            "--set data.weights: expected a list of numbers > 0, got [1, \"x\"]");
+            "--set data.weights: expected a list of numbers >= 0, got [1, \"x\"]");
   EXPECT_NE(error_of(kMinimal, {"train.steps=" + std::string(200, 'x')}).find("xxx...\""),
             std::string::npos);
 }

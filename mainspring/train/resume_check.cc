@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kFree[] = {
     "title",
     "data.files",
+    "data.weights",
     "data.eval_files",
     "data.stall_timeout_s",
     "train.steps",

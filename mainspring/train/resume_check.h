@@ -24,8 +24,9 @@ struct RecipeChange {
 std::vector<RecipeChange> changes_between(const std::vector<RecipeValue>& was,
                                           const std::vector<RecipeValue>& now);
 
-/// Errors: failed precondition names each change that makes another training of it. data.files may
-/// change here: the data's own digest says whether the rows did.
+/// Errors: failed precondition names each change that makes another training of it. data.files and
+/// data.weights may change here: the data knows its sources by their rows, and another mixture
+/// counts from the next sample on (data/mixture.h).
 Status check_changes(const std::vector<RecipeChange>& changes);
 
 /// "optim.lr 0.0002 -> 0.05, train.steps 20 -> 40"; "" for none.

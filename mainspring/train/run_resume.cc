@@ -2,6 +2,7 @@
 // one after a spike.
 #include <algorithm>
 
+#include "mainspring/data/mixture.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/train/checkpointing.h"
 #include "mainspring/train/training_run.h"
@@ -68,16 +69,39 @@ Status TrainingRun::restore(const Checkpoint& checkpoint) {
     for (const RecipeChange& change : changes_) {
       if (change.key != "data.files") continue;
       return failed_precondition(options_.run_dir + ": the run was made with data.files " +
-                                 change.was + ", the recipe says " + change.now +
-                                 ", which hold other rows");
+                                 change.was + ", the recipe says " + change.now + "; " +
+                                 data.message());
     }
     return data.with_context(options_.run_dir);
   }
   step_ = checkpoint.state.step;
   saved_step_ = step_;
-  expected_loss_ = checkpoint.next_loss_sum;
+  // Another mixture gives another next batch than the one whose loss was kept.
+  expected_loss_ = mixture_changed(checkpoint.state.data) ? std::nullopt : checkpoint.next_loss_sum;
   last_eval_ = checkpoint.state.eval_loss;
   return restore_guard(checkpoint.state.extra);
+}
+
+// Whether the next sample is drawn with other shares than when the state was saved.
+bool TrainingRun::mixture_changed(const DataState& saved) const {
+  const DataState now = setup_.data->state();
+  if (saved.mixture.empty()) return false;  // an older checkpoint only goes with unchanged data
+  return mixture_at(now.mixture, now.next_sample).shares !=
+         mixture_at(saved.mixture, saved.next_sample).shares;
+}
+
+// A mixture that begins with the next sample.
+Status TrainingRun::note_mixture() {
+  const DataState now = setup_.data->state();
+  const MixtureEntry& entry = mixture_at(now.mixture, now.next_sample);
+  if (now.mixture.size() < 2 || entry.from_sample != now.next_sample) return {};
+  std::vector<std::string> names;
+  for (const SourceReport& report : setup_.data->report()) names.push_back(report.name);
+  const std::string message = "mixture from sample " + std::to_string(entry.from_sample) +
+                              " on: " + mixture_text(entry, names);
+  say(message);
+  return folder_->append_event(
+      {.kind = "mixture", .step = step_, .message = message, .fields = {}});
 }
 
 Status TrainingRun::restore_guard(const std::map<std::string, std::string>& extra) {

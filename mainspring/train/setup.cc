@@ -6,6 +6,7 @@
 #include "mainspring/ir/passes/pass.h"
 #include "mainspring/models/decoder.h"
 #include "mainspring/models/names.h"
+#include "mainspring/run/byte_progress.h"
 #include "mainspring/train/new_model.h"
 #include "mainspring/train/recipe_text.h"
 #include "mainspring/weights/quantise.h"
@@ -67,11 +68,20 @@ Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
                           .seed = recipe.seed});
 }
 
+// A download shows how far it is; the reading thread holds what shows it.
+OnFetch show_fetch() {
+  return [progress = std::make_shared<ByteProgress>()](const std::string& url, int64_t done,
+                                                       int64_t total) {
+    progress->update("fetch " + url, done, total);
+  };
+}
+
 Result<std::vector<Datum>> load_eval_rows(const Recipe& recipe, const TrainSetup& setup) {
   DataLoader::HeldOut held_out;
   if (!recipe.data.eval_files.empty()) {
-    MS_ASSIGN_OR_RETURN(held_out, read_rows(recipe.data.eval_files, setup.encoder,
-                                            recipe.train.eval_rows, recipe.data.stall_timeout_s));
+    MS_ASSIGN_OR_RETURN(held_out,
+                        read_rows(recipe.data.eval_files, setup.encoder, recipe.train.eval_rows,
+                                  recipe.data.stall_timeout_s, show_fetch()));
   } else if (recipe.data.held_out > 0 || recipe.data.format == "shards") {
     MS_ASSIGN_OR_RETURN(held_out, setup.data->held_out(recipe.train.eval_rows));
   }
@@ -109,6 +119,7 @@ DataOptions data_options(const Recipe& recipe) {
   options.shuffle = recipe.data.shuffle;
   options.held_out_fraction = recipe.data.held_out;
   options.stall_timeout_s = recipe.data.stall_timeout_s;
+  options.on_fetch = show_fetch();
   return options;
 }
 

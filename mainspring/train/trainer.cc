@@ -123,10 +123,11 @@ Status TrainingRun::open() {
     if (!changes_.empty()) message += " with " + changes_text(changes_);
     say(message);
   }
-  return folder_->append_event({.kind = options_.resume ? "resume" : "start",
-                                .step = step_,
-                                .message = message,
-                                .fields = {}});
+  MS_RETURN_IF_ERROR(folder_->append_event({.kind = options_.resume ? "resume" : "start",
+                                            .step = step_,
+                                            .message = message,
+                                            .fields = {}}));
+  return note_mixture();
 }
 
 Status TrainingRun::write_info() {

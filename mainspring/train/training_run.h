@@ -83,6 +83,8 @@ class TrainingRun {
   Status compare_recipe();
   Status resume();
   Status restore(const Checkpoint& checkpoint);
+  bool mixture_changed(const DataState& saved) const;
+  Status note_mixture();
   Status restore_guard(const std::map<std::string, std::string>& extra);
   TrainState train_state() const;
 

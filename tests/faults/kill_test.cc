@@ -67,10 +67,15 @@ class Killed : public testing::Test {
   }
 
   // Starts `mainspring train`, kills it after `kill_ms` (never if < 0), and gives its exit status.
-  int train(const std::string& run, bool resume, int kill_ms) {
+  int train(const std::string& run, bool resume, int kill_ms,
+            const std::vector<std::string>& sets = {}) {
     std::vector<std::string> arguments{"train",          dir_ + "/recipe.toml", "--run-dir",
                                        dir_ + "/" + run, "--threads",           "1"};
     if (resume) arguments.push_back("--resume");
+    for (const std::string& set : sets) {
+      arguments.push_back("--set");
+      arguments.push_back(set);
+    }
     return run_program(dir_, std::move(arguments), kill_ms);
   }
 
@@ -133,6 +138,28 @@ TEST_F(Killed, ASweepAtRandomMomentsAndResumedGivesTheSameTable) {
     const std::string name = "/points/" + point.path().filename().string();
     EXPECT_EQ(digest("whole" + name), digest("cut" + name)) << name;
   }
+}
+
+TEST_F(Killed, AMixtureThatChangesAtResumeIsTheSameHoweverOftenItIsKilled) {
+  std::ofstream(dir_ + "/more.jsonl") << "{\"tokens\": [5, 6, 7, 8]}\n{\"tokens\": [9, 8, 7]}\n";
+  const std::vector<std::string> changed{
+      "data.files=[\"" + dir_ + "/rows.jsonl\", \"" + dir_ + "/more.jsonl\"]",
+      "data.weights=[3, 1]"};
+  for (const char* run : {"whole", "cut"}) {
+    ASSERT_EQ(train(run, false, -1, {"train.steps=9", "optim.schedule=constant"}), 0);
+  }
+  std::vector<std::string> sets = changed;
+  sets.push_back("optim.schedule=constant");
+  ASSERT_EQ(train("whole", true, -1, sets), 0);
+  int kills = 0;
+  for (int kill_ms : {40, 90, 170, 260, 390, 530}) {
+    if (WIFSIGNALED(train("cut", true, kill_ms, sets))) ++kills;
+  }
+  EXPECT_GT(kills, 0) << "no kill hit the run: it is too short for this test";
+  ASSERT_EQ(train("cut", true, -1, sets), 0);
+  EXPECT_EQ(digest("whole"), digest("cut"));
+  const auto newest = load_newest_checkpoint(dir_ + "/cut/checkpoints").value();
+  EXPECT_EQ(newest.checkpoint->state.data.mixture.size(), 2u);
 }
 
 // Starts `mainspring data build` on the rows, kills it after `kill_ms` (never if < 0).
