@@ -229,10 +229,12 @@ Result<TypedKeywords> read_typed_keywords(const JsonObject& schema) {
 
 Result<std::vector<Json>> listed_values(const JsonObject& schema, const std::string& key) {
   const Json& listed = schema.json().at(key);
-  std::vector<Json> values = {listed};
-  if (key == "enum") {
-    if (listed.empty()) return schema.error("enum", "expected a list of at least one value");
-    values.assign(listed.begin(), listed.end());
+  std::vector<Json> values;
+  if (key == "const") {
+    values.push_back(listed);
+  } else {
+    for (const Json& value : listed) values.push_back(value);
+    if (values.empty()) return schema.error("enum", "expected a list of at least one value");
   }
   MS_ASSIGN_OR_RETURN(const std::set<std::string> types, types_of(schema));
   if (types.empty()) return values;
