@@ -64,7 +64,7 @@ Status verify_file(const std::string& path, const Manifest::File& expected) {
 }
 
 Result<DType> dtype_of(const CheckpointTensor& tensor) {
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI32}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8}) {
     if (dtype_name(dtype) == tensor.dtype) return dtype;
   }
   return data_loss("tensor '" + tensor.key + "': unknown dtype '" + tensor.dtype + "'");

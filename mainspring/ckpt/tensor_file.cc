@@ -35,6 +35,8 @@ std::string_view safetensors_dtype(DType dtype) {
       return "F16";
     case DType::kI32:
       return "I32";
+    case DType::kU8:
+      return "U8";
     default:
       return "";
   }

@@ -20,7 +20,7 @@ constexpr Row kTable[] = {
     {DType::kQ5_0, "q5_0", 32, 22},   {DType::kQ5_1, "q5_1", 32, 24},
     {DType::kQ8_0, "q8_0", 32, 34},   {DType::kQ4_K, "q4_k", 256, 144},
     {DType::kQ5_K, "q5_k", 256, 176}, {DType::kQ6_K, "q6_k", 256, 210},
-    {DType::kNF4, "nf4", 64, 33},
+    {DType::kNF4, "nf4", 64, 33},     {DType::kU8, "u8", 1, 1},
 };
 
 const Row& row(DType dtype) { return kTable[static_cast<int>(dtype)]; }

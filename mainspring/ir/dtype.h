@@ -21,17 +21,18 @@ enum class DType : uint8_t {
   kQ6_K,  // GGUF: 256 values, groups of 16 with 8-bit scales of an f16
   kNF4,   // 64 values, 4-bit NormalFloat codes, double-quantised scales (weights/nf4.h has the
           // layout)
+  kU8,    // codes of optimizer states (base/dynamic_map.h)
 };
 
 /// "f32", "bf16", "f16", "i32", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k",
-/// "nf4".
+/// "nf4", "u8".
 std::string_view dtype_name(DType dtype);
 
 /// Values per storage block (1 for plain types).
 int64_t dtype_block_elements(DType dtype);
 
 /// Bytes of one storage block: 4, 2, 2, 4, 18, 20, 22, 24, 34, 144, 176, 210; NF4: 32 code bytes
-/// + 1 scale byte = 33.
+/// + 1 scale byte = 33; 1.
 int64_t dtype_block_bytes(DType dtype);
 
 bool is_quantised(DType dtype);

@@ -6,13 +6,14 @@ namespace mainspring {
 namespace {
 
 TEST(DTypeTest, PlainTypesHaveBlocksOfOneValue) {
-  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI32}) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8}) {
     EXPECT_EQ(dtype_block_elements(dtype), 1) << dtype_name(dtype);
     EXPECT_FALSE(is_quantised(dtype)) << dtype_name(dtype);
   }
   EXPECT_EQ(dtype_bytes(DType::kF32, 3), 12);
   EXPECT_EQ(dtype_bytes(DType::kBF16, 3), 6);
   EXPECT_EQ(dtype_bytes(DType::kF16, 0), 0);
+  EXPECT_EQ(dtype_bytes(DType::kU8, 3), 3);
 }
 
 TEST(DTypeTest, QuantisedTypesCountWholeBlocks) {

@@ -64,6 +64,7 @@ struct AttrsPrinter {
     out << " {products=" << dtype_name(a.products) << " nesterov=" << a.nesterov
         << " rate_scale=" << a.rate_scale << "}";
   }
+  void operator()(const RoundingAttrs& a) const { out << " {rounding=" << a.key << "}"; }
 };
 
 Status broken(const Graph& graph, size_t index, const std::string& what) {

@@ -21,7 +21,7 @@ enum class OpKind : uint8_t {
   // Sources: named buffers bound at run time.
   kInput,  // changes every run: tokens, targets
   kParam,  // a weight or table, read only
-  kState,  // f32, updated in place: gradient accumulators, masters, moments
+  kState,  // updated in place: gradient accumulators, masters, moments
   // Forward.
   kEmbedding,
   kPositionEmbedding,
@@ -66,6 +66,8 @@ enum class OpKind : uint8_t {
   kLion,
   kAdafactor,
   kMuon,
+  kAdamw8bit,
+  kEma,
   kNumOps
 };
 
@@ -175,8 +177,19 @@ struct MuonAttrs {
   friend bool operator==(const MuonAttrs&, const MuonAttrs&) = default;
 };
 
-using Attrs = std::variant<NoAttrs, SourceAttrs, LinearAttrs, LoraAttrs, WeightGradAttrs, NormAttrs,
-                           RopeAttrs, AttentionAttrs, HeadAttrs, ScalarAttrs, MuonAttrs>;
+/// kAdamw, kAdamw8bit, kLion whose parameter is bf16: what they store of it, and of bf16 moments,
+/// is rounded up or down by chance, keyed by this and the step.
+struct RoundingAttrs {
+  uint64_t key = 0;
+  friend bool operator==(const RoundingAttrs&, const RoundingAttrs&) = default;
+};
+
+/// kAdamw8bit: consecutive elements of a moment that share one absolute maximum.
+inline constexpr int64_t kMomentBlock = 256;
+
+using Attrs =
+    std::variant<NoAttrs, SourceAttrs, LinearAttrs, LoraAttrs, WeightGradAttrs, NormAttrs,
+                 RopeAttrs, AttentionAttrs, HeadAttrs, ScalarAttrs, MuonAttrs, RoundingAttrs>;
 
 struct Node {
   OpKind op = OpKind::kInput;

@@ -364,30 +364,72 @@ Status expect_scalars(const Types& in, size_t index) {
   return expect(is_f32(in[index], {8}), "scalars f32(8)", got(in, index));
 }
 
-// Inputs param, m, v (states), grad, scalars f32(8); outputs param, m, v.
-Result<Types> infer_adamw(DType, const Attrs&, const Types& in) {
-  MS_RETURN_IF_ERROR(expect_count(in, 5));
-  for (size_t i = 1; i < 4; ++i) {
-    MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
-  }
-  MS_RETURN_IF_ERROR(expect_scalars(in, 4));
-  return Types{in[0], in[1], in[2]};
+// The inputs behind `states` states, of which the first is the parameter: grad f32 of its shape,
+// scalars f32(8), and step i32(1) if the parameter is bf16, whose rounding it keys.
+Status expect_step_inputs(const Attrs& attrs, const Types& in, size_t states) {
+  const bool rounds = !in.empty() && in[0].dtype == DType::kBF16;
+  MS_RETURN_IF_ERROR(expect_count(in, states + (rounds ? 3 : 2)));
+  MS_RETURN_IF_ERROR(
+      expect(rounds || in[0].dtype == DType::kF32, "a parameter in f32 or bf16", got(in, 0)));
+  MS_RETURN_IF_ERROR(expect(is_f32(in[states], in[0].shape.dims),
+                            "a gradient f32" + in[0].shape.to_string(), got(in, states)));
+  MS_RETURN_IF_ERROR(expect_scalars(in, states + 1));
+  if (!rounds) return {};
+  MS_RETURN_IF_ERROR(
+      expect(std::holds_alternative<RoundingAttrs>(attrs), "a rounding key", "none"));
+  return expect(in[states + 2] == ValueType{DType::kI32, {{1}}}, "the step i32(1)",
+                got(in, states + 2));
 }
 
-// Inputs param, m (states), grad, scalars f32(8); outputs param, m.
-Result<Types> infer_lion(DType, const Attrs&, const Types& in) {
-  MS_RETURN_IF_ERROR(expect_count(in, 4));
-  for (size_t i = 1; i < 3; ++i) {
+// `states` states of one type, of which the first is the parameter, then what a step gives.
+Result<Types> infer_moments(const Attrs& attrs, const Types& in, size_t states) {
+  MS_RETURN_IF_ERROR(expect_step_inputs(attrs, in, states));
+  for (size_t i = 1; i < states; ++i) {
     MS_RETURN_IF_ERROR(expect(in[i] == in[0], in[0].to_string(), got(in, i)));
   }
-  MS_RETURN_IF_ERROR(expect_scalars(in, 3));
-  return Types{in[0], in[1]};
+  return Types(in.begin(), in.begin() + static_cast<int64_t>(states));
+}
+
+// Inputs param, m, v (states), grad, scalars [, step]; outputs param, m, v.
+Result<Types> infer_adamw(DType, const Attrs& attrs, const Types& in) {
+  return infer_moments(attrs, in, 3);
+}
+
+// Inputs param, m (states), grad, scalars [, step]; outputs param, m.
+Result<Types> infer_lion(DType, const Attrs& attrs, const Types& in) {
+  return infer_moments(attrs, in, 2);
+}
+
+// Inputs param, then codes u8 and maxima f32(blocks) of m and of v (states), grad, scalars [,
+// step]; outputs the states.
+Result<Types> infer_adamw_8bit(DType, const Attrs& attrs, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_step_inputs(attrs, in, 5));
+  const int64_t blocks = (in[0].shape.num_elements({}) + kMomentBlock - 1) / kMomentBlock;
+  for (size_t i = 1; i < 5; i += 2) {
+    const ValueType codes{DType::kU8, in[0].shape};
+    MS_RETURN_IF_ERROR(expect(in[i] == codes, codes.to_string(), got(in, i)));
+    MS_RETURN_IF_ERROR(
+        expect(is_f32(in[i + 1], {blocks}), "f32(" + std::to_string(blocks) + ")", got(in, i + 1)));
+  }
+  return Types(in.begin(), in.begin() + 5);
+}
+
+// Inputs average (state), param f32 or bf16, rate f32(1); output average.
+Result<Types> infer_ema(DType, const Attrs&, const Types& in) {
+  MS_RETURN_IF_ERROR(expect_count(in, 3));
+  MS_RETURN_IF_ERROR(expect(is_f32(in[0], in[1].shape.dims),
+                            "an average f32" + in[1].shape.to_string(), got(in, 0)));
+  MS_RETURN_IF_ERROR(expect(in[1].dtype == DType::kF32 || in[1].dtype == DType::kBF16,
+                            "a parameter in f32 or bf16", got(in, 1)));
+  MS_RETURN_IF_ERROR(expect(is_f32(in[2], {1}), "a rate f32(1)", got(in, 2)));
+  return Types{in[0]};
 }
 
 // Inputs param (rows, columns), momentum (states), grad, scalars f32(8); outputs param, momentum.
 Result<Types> infer_muon(DType compute, const Attrs& attrs, const Types& in) {
   MS_RETURN_IF_ERROR(infer_lion(compute, attrs, in).status());
-  MS_RETURN_IF_ERROR(expect(in[0].shape.rank() == 2, "a matrix", got(in, 0)));
+  MS_RETURN_IF_ERROR(
+      expect(in[0].dtype == DType::kF32 && in[0].shape.rank() == 2, "a matrix in f32", got(in, 0)));
   return Types{in[0], in[1]};
 }
 
@@ -395,7 +437,9 @@ Result<Types> infer_muon(DType compute, const Attrs& attrs, const Types& in) {
 // f32(8); outputs param, row, column. A vector: param, variance, grad, scalars; outputs param,
 // variance.
 Result<Types> infer_adafactor(DType compute, const Attrs& attrs, const Types& in) {
-  if (!in.empty() && in[0].shape.rank() == 1) return infer_lion(compute, attrs, in);
+  MS_RETURN_IF_ERROR(
+      expect(!in.empty() && in[0].dtype == DType::kF32, "a parameter in f32", got(in, 0)));
+  if (in[0].shape.rank() == 1) return infer_lion(compute, attrs, in);
   MS_RETURN_IF_ERROR(expect_count(in, 5));
   const auto& dims = in[0].shape.dims;
   MS_RETURN_IF_ERROR(expect(dims.size() == 2, "a matrix or a vector", got(in, 0)));
@@ -744,6 +788,18 @@ constexpr OpInfo kTable[] = {
      .aliased_input = 0,
      .infer = infer_muon,
      .flops = flops_muon},
+    {.kind = OpKind::kAdamw8bit,
+     .name = "adamw_8bit",
+     .writes_state = true,
+     .aliased_input = 0,
+     .infer = infer_adamw_8bit,
+     .flops = flops_pointwise},
+    {.kind = OpKind::kEma,
+     .name = "ema",
+     .writes_state = true,
+     .aliased_input = 0,
+     .infer = infer_ema,
+     .flops = flops_pointwise},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(OpKind::kNumOps));
 

@@ -193,6 +193,7 @@ void read_row_f32(const StoredTensor& tensor, int64_t row, float* out) {
         out[i] = f16_to_f32(read<uint16_t>(bytes + 2 * (row * columns + i)));
       return;
     case DType::kI32:
+    case DType::kU8:
       MS_CHECK(false, tensor.name + " holds integers");
       return;
     default:

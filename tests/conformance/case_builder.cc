@@ -188,6 +188,15 @@ Tensor CaseBuilder::state(const std::string& name, std::vector<int64_t> dims, do
                     random(name, elements, low, high));
 }
 
+Tensor CaseBuilder::state(const std::string& name, ValueType type, double low, double high) {
+  const auto elements = static_cast<size_t>(type.shape.num_elements({}));
+  return add_source(name, OpKind::kState, std::move(type), random(name, elements, low, high));
+}
+
+Tensor CaseBuilder::integer(const std::string& name, int32_t value) {
+  return add_source(name, OpKind::kInput, {DType::kI32, {{1}}}, {static_cast<double>(value)});
+}
+
 void CaseBuilder::cache(int64_t kv_heads, int64_t head_width) {
   CacheData& cache = built_.cache;
   cache.kv_heads = kv_heads;

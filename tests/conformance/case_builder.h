@@ -85,6 +85,10 @@ class CaseBuilder {
   /// f32 state with values in [low, high).
   Tensor state(const std::string& name, std::vector<int64_t> dims, double low = -1,
                double high = 1);
+  /// A state of another type with such values, rounded to it (codes: down).
+  Tensor state(const std::string& name, ValueType type, double low, double high);
+  /// An i32(1) input.
+  Tensor integer(const std::string& name, int32_t value);
   /// A one-layer cache for the layout's cached sequences.
   void cache(int64_t kv_heads, int64_t head_width);
 

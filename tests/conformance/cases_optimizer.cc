@@ -116,6 +116,95 @@ OpCase muon(std::vector<int64_t> shape, DType products, const std::string& suffi
           .rows = {make_rows("no_rows", {})}};
 }
 
+// lr, beta1, beta2, eps, weight decay, corrections of step 3, gradient scale
+const std::vector<double> kAdamwScalars{0x1p-7, 0.90625,   0.984375,   0x1p-27,
+                                        0.125,  0.2578125, 0.21484375, 0.5};
+constexpr uint64_t kRoundingKey = 0x123456789abcdef0;
+
+// What is stored is the same in every executor, to the bit (exec/ref/compact_states.cc).
+OpCase adamw_bf16(std::vector<int64_t> shape, const std::string& suffix) {
+  return {.op = OpKind::kAdamw,
+          .name = "adamw_bf16_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                const ValueType type{DType::kBF16, {shape}};
+                b.tracer().node(OpKind::kAdamw,
+                                {b.state("param", type, -1, 1), b.state("m", type, -1, 1),
+                                 b.state("v", type, 0, 1), b.state("grad", shape),
+                                 b.constant("scalars", {8}, kAdamwScalars), b.integer("step", 3)},
+                                RoundingAttrs{kRoundingKey});
+                for (const char* name : {"param", "m", "v"}) b.check_state(name);
+              },
+          .tolerance = kSameBits,
+          .rows = {make_rows("no_rows", {})}};
+}
+
+OpCase lion_bf16(std::vector<int64_t> shape, const std::string& suffix) {
+  return {.op = OpKind::kLion,
+          .name = "lion_bf16_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                const ValueType type{DType::kBF16, {shape}};
+                const Tensor scalars =
+                    b.constant("scalars", {8}, {0x1p-7, 0.90625, 0.984375, 0.125, 0.5, 0, 0, 0});
+                b.tracer().node(OpKind::kLion,
+                                {b.state("param", type, -1, 1), b.state("m", type, -1, 1),
+                                 b.state("grad", shape), scalars, b.integer("step", 70000)},
+                                RoundingAttrs{kRoundingKey});
+                for (const char* name : {"param", "m"}) b.check_state(name);
+              },
+          .tolerance = kSameBits,
+          .rows = {make_rows("no_rows", {})}};
+}
+
+// Maxima below `largest`; 0: all moments are zero, as before the first step.
+OpCase adamw_8bit(std::vector<int64_t> shape, DType param, double largest,
+                  const std::string& suffix) {
+  return {.op = OpKind::kAdamw8bit,
+          .name = "adamw_8bit_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                const Shape of_param{shape};
+                const int64_t blocks =
+                    (of_param.num_elements({}) + kMomentBlock - 1) / kMomentBlock;
+                const ValueType codes{DType::kU8, of_param};
+                const ValueType maxima{DType::kF32, {{blocks}}};
+                std::vector<Tensor> inputs{b.state("param", {param, of_param}, -1, 1)};
+                for (const std::string moment : {"m", "v"}) {
+                  inputs.push_back(b.state(moment, codes, 0, 256));
+                  inputs.push_back(b.state(moment + "_largest", maxima, 0, largest));
+                }
+                inputs.push_back(b.state("grad", shape));
+                inputs.push_back(b.constant("scalars", {8}, kAdamwScalars));
+                Attrs attrs = NoAttrs{};
+                if (param == DType::kBF16) {
+                  inputs.push_back(b.integer("step", 3));
+                  attrs = RoundingAttrs{kRoundingKey};
+                }
+                b.tracer().node(OpKind::kAdamw8bit, inputs, attrs);
+                for (const char* name : {"param", "m", "m_largest", "v", "v_largest"}) {
+                  b.check_state(name);
+                }
+              },
+          .tolerance = kSameBits,
+          .rows = {make_rows("no_rows", {})}};
+}
+
+OpCase ema(std::vector<int64_t> shape, DType param, const std::string& suffix) {
+  return {.op = OpKind::kEma,
+          .name = "ema_" + suffix,
+          .build =
+              [=](CaseBuilder& b) {
+                b.tracer().node(OpKind::kEma,
+                                {b.state("average", shape), b.state("param", {param, {shape}}, -1, 1),
+                                 b.constant("rate", {1}, {0x1.8p-4})},
+                                NoAttrs{});
+                b.check_state("average");
+              },
+          .tolerance = {.sums = 4},
+          .rows = {make_rows("no_rows", {})}};
+}
+
 OpCase source(OpKind op, const std::string& name, std::function<Tensor(CaseBuilder&)> make) {
   return {.op = op,
           .name = name,
@@ -153,6 +242,20 @@ std::vector<OpCase> optimizer_cases() {
       adafactor({5, 33}, 1, "matrix"),
       adafactor({300, 17}, 1, "chunks_of_rows"),
       adafactor({3, 515}, 1, "chunks_of_columns"),
+      adamw_bf16({1}, "one"),
+      adamw_bf16({5, 33}, "matrix"),
+      adamw_bf16({3, 1111}, "slices"),
+      lion_bf16({17}, "vector"),
+      lion_bf16({3, 1111}, "slices"),
+      adamw_8bit({1}, DType::kF32, 1, "one"),
+      adamw_8bit({5, 33}, DType::kF32, 1, "part_of_a_block"),
+      adamw_8bit({512}, DType::kF32, 1, "two_blocks"),
+      adamw_8bit({3, 1111}, DType::kF32, 1, "slices"),
+      adamw_8bit({300}, DType::kF32, 0, "fresh"),
+      adamw_8bit({3, 1111}, DType::kBF16, 1, "bf16"),
+      ema({1}, DType::kF32, "one"),
+      ema({5, 33}, DType::kF32, "matrix"),
+      ema({5, 33}, DType::kBF16, "bf16"),
       muon({1, 1}, DType::kF32, "one"),
       muon({5, 33}, DType::kF32, "wide"),
       muon({33, 5}, DType::kF32, "tall"),

@@ -188,8 +188,9 @@ void expect_near(const Rows& rows, const Checked& checked, DType compute,
   for (size_t i = 0; i < got.size(); ++i) {
     if (has_rows && !kinds.compared[i / width]) continue;
     const bool is_zero = has_rows && kinds.zero[i / width] && want[i] == 0;
-    const double allowed =
-        is_zero ? 0 : unit_roundoff(checked.type.dtype) * std::abs(want[i]) + slack;
+    const double allowed = is_zero || tolerance.is_zero
+                               ? 0
+                               : unit_roundoff(checked.type.dtype) * std::abs(want[i]) + slack;
     ASSERT_TRUE(std::abs(got[i] - want[i]) <= allowed)  // false for NaN
         << checked.name << " element " << i << ": expected " << want[i] << " +- " << allowed
         << ", got " << got[i];

@@ -39,7 +39,9 @@ struct Tolerance {
   double sums = 32;      // f32 additions whose order is free to differ
   double inner = 0;      // roundings to the compute dtype inside the op
   double magnitude = 0;  // of the terms inside, for ops whose terms may cancel to nothing
+  bool is_zero = false;  // the oracle's own bits: what is stored is a step function of the values
 };
+inline constexpr Tolerance kSameBits{.is_zero = true};
 
 /// Expects every checked value within tolerance, and exact zeros on rows of no segment.
 void expect_near_oracle(const BuiltCase& built, const CaseResults& got, const CaseResults& oracle,

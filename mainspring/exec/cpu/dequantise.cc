@@ -77,6 +77,7 @@ void load_values(const LinearKernels& kernels, const WeightView& weight, int64_t
       load_blocks(kernels, weight, row, column, n, out);
       return;
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   MS_CHECK(false, "integers are not weights");

@@ -368,6 +368,40 @@ struct LionStep {
 void lion(const Context& context, int64_t n, const LionStep& step, const float* grad, float* param,
           float* m);
 
+/// What keys the rounding of a parameter's bf16 states in one step: docs/exactness.md, rule 18. A
+/// value x of finite bits u becomes the upper half of u + r, r of 16 random bits: of the two bf16
+/// around x the farther from zero with the chance that keeps the mean. The Philox key of step t is
+/// words 0 and 1 of Philox(key, (t, 0, 0, 0)); kernels/state_ops.h says which words are an
+/// element's.
+struct StateRounding {
+  uint64_t key = 0;
+  int32_t step = 0;  // from 1
+};
+/// adamw and lion above, on states widened to f32 and rounded so afterwards.
+void adamw_bf16(const Context& context, int64_t n, const AdamwStep& step,
+                const StateRounding& rounding, const float* grad, bf16* param, bf16* m, bf16* v);
+void lion_bf16(const Context& context, int64_t n, const LionStep& step,
+               const StateRounding& rounding, const float* grad, bf16* param, bf16* m);
+
+/// A moment in 8 bits: x[i] = level[codes[i]] * largest[i / kMomentBlock].
+struct CodedMoment {
+  uint8_t* codes = nullptr;
+  float* largest = nullptr;  // magnitude in a block of kMomentBlock
+};
+/// adamw above, on moments decoded to f32; the new ones are encoded by base/dynamic_map.h, m by the
+/// signed map and v by the unsigned one: the code of x is that of x / largest. A positive v gets
+/// code 1 or more: at 0 an element whose gradient fades would be divided by eps alone.
+/// Source: Dettmers et al. 2022, arXiv:2110.02861, of which that last rule is not a part.
+void adamw_8bit(const Context& context, int64_t n, const AdamwStep& step, const float* grad,
+                float* param, const CodedMoment& m, const CodedMoment& v);
+/// The same on a bf16 parameter, rounded as by adamw_bf16.
+void adamw_8bit_bf16(const Context& context, int64_t n, const AdamwStep& step,
+                     const StateRounding& rounding, const float* grad, bf16* param,
+                     const CodedMoment& m, const CodedMoment& v);
+
+/// average += rate (param - average), n elements; param is of the compute dtype.
+void ema(const Context& context, int64_t n, float rate, const void* param, float* average);
+
 /// torch.optim.Adafactor's update of a (rows, columns) matrix, in place, g scaled by grad_scale:
 ///   r += rate (mean over columns of g^2 - r); c += rate (mean over rows of g^2 - c);
 ///   u = g / sqrt(max(r c / max(mean(r), eps1), eps1^2));

@@ -113,12 +113,30 @@ class Outputs {
     auto* v = reinterpret_cast<float*>(make_floats("AdamW", n));
     const AdamwStep step{1e-3f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.0316f, 0.5f};
     adamw(context_, n, step, reinterpret_cast<const float*>(grad.data()), p, m, v);
+    compact_states(n, step, reinterpret_cast<const float*>(grad.data()));
     Bytes scratch(sum_of_squares_scratch_bytes(1));
     const float norm = sum_of_squares(context_, 1, n, p, scratch.data());
     std::memcpy(make_floats("sum of squares", 1), &norm, sizeof(norm));
   }
 
+  // Two steps: the second reads what the first has stored.
+  void compact_states(int64_t n, const AdamwStep& step, const float* grad) {
+    auto* p = reinterpret_cast<float*>(make_floats("AdamW in 8 bits", n));
+    const CodedMoment m{make_codes(n), reinterpret_cast<float*>(make_floats("AdamW in 8 bits", 1))};
+    const CodedMoment v{make_codes(n), reinterpret_cast<float*>(make_floats("AdamW in 8 bits", 1))};
+    auto* q = reinterpret_cast<bf16*>(make_floats("AdamW in bf16", 2 * n));
+    for (int32_t t = 1; t <= 2; ++t) {
+      adamw_8bit(context_, n, step, grad, p, m, v);
+      adamw_bf16(context_, n, step, {5, t}, grad, q, q + n, q + 2 * n);
+    }
+    auto* average = reinterpret_cast<float*>(make_floats("average", n));
+    ema(context_, n, 0.3f, values(11, n).data(), average);
+  }
+
  private:
+  uint8_t* make_codes(int64_t n) {
+    return reinterpret_cast<uint8_t*>(make_floats("AdamW in 8 bits", n));
+  }
   Bytes values(uint64_t seed, int64_t n) const { return random_values(seed, context_.compute, n); }
 
   char* make(const char* family, int64_t n) {

@@ -286,6 +286,8 @@ Step make_simple_step(StepBuilder& b, const Node& node) {
     case OpKind::kLion:
     case OpKind::kAdafactor:
     case OpKind::kMuon:
+    case OpKind::kAdamw8bit:
+    case OpKind::kEma:
       return make_optimizer_step(b, node);
     default:
       return {};

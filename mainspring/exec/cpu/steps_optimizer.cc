@@ -41,29 +41,83 @@ Step make_sum_of_squares(StepBuilder& b, const Node& node) {
   };
 }
 
+bool rounds_states(StepBuilder& b, const Node& node) {
+  return b.type(node.inputs[0]).dtype == DType::kBF16;
+}
+
+uint64_t rounding_key(const Node& node) {
+  const auto* a = std::get_if<RoundingAttrs>(&node.attrs);
+  return a != nullptr ? a->key : 0;
+}
+
+AdamwStep adamw_step(const float* s) {
+  return {.lr = s[0],
+          .beta1 = s[1],
+          .beta2 = s[2],
+          .eps = s[3],
+          .weight_decay = s[4],
+          .bias_correction1 = s[5],
+          .bias_correction2_sqrt = s[6],
+          .grad_scale = s[7]};
+}
+
 Step make_adamw(StepBuilder& b, const Node& node) {
-  return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({})](RunState& run) {
-    const float* s = run.at<float>(in[4]);
-    const AdamwStep step{.lr = s[0],
-                         .beta1 = s[1],
-                         .beta2 = s[2],
-                         .eps = s[3],
-                         .weight_decay = s[4],
-                         .bias_correction1 = s[5],
-                         .bias_correction2_sqrt = s[6],
-                         .grad_scale = s[7]};
-    adamw(run.context, n, step, run.at<float>(in[3]), run.at<float>(in[0]), run.at<float>(in[1]),
-          run.at<float>(in[2]));
+  const int64_t n = b.type(node.inputs[0]).shape.num_elements({});
+  if (rounds_states(b, node)) {
+    return [in = node.inputs, n, key = rounding_key(node)](RunState& run) {
+      adamw_bf16(run.context, n, adamw_step(run.at<float>(in[4])), {key, *run.at<int32_t>(in[5])},
+                 run.at<float>(in[3]), run.at<bf16>(in[0]), run.at<bf16>(in[1]),
+                 run.at<bf16>(in[2]));
+      mark_states(run, in, 3);
+    };
+  }
+  return [in = node.inputs, n](RunState& run) {
+    adamw(run.context, n, adamw_step(run.at<float>(in[4])), run.at<float>(in[3]),
+          run.at<float>(in[0]), run.at<float>(in[1]), run.at<float>(in[2]));
     mark_states(run, in, 3);
   };
 }
 
+Step make_adamw_8bit(StepBuilder& b, const Node& node) {
+  return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({}),
+          rounds = rounds_states(b, node), key = rounding_key(node)](RunState& run) {
+    const AdamwStep step = adamw_step(run.at<float>(in[6]));
+    const float* grad = run.at<float>(in[5]);
+    const CodedMoment m{run.at<uint8_t>(in[1]), run.at<float>(in[2])};
+    const CodedMoment v{run.at<uint8_t>(in[3]), run.at<float>(in[4])};
+    if (rounds) {
+      adamw_8bit_bf16(run.context, n, step, {key, *run.at<int32_t>(in[7])}, grad,
+                      run.at<bf16>(in[0]), m, v);
+    } else {
+      adamw_8bit(run.context, n, step, grad, run.at<float>(in[0]), m, v);
+    }
+    mark_states(run, in, 5);
+  };
+}
+
+Step make_ema(StepBuilder& b, const Node& node) {
+  const ValueType param = b.type(node.inputs[1]);
+  return [in = node.inputs, param](RunState& run) {
+    Context context = run.context;
+    context.compute = param.dtype;
+    ema(context, param.shape.num_elements({}), *run.at<float>(in[2]), run.at(in[1]),
+        run.at<float>(in[0]));
+    mark_states(run, in, 1);
+  };
+}
+
 Step make_lion(StepBuilder& b, const Node& node) {
-  return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({})](RunState& run) {
+  return [in = node.inputs, n = b.type(node.inputs[0]).shape.num_elements({}),
+          rounds = rounds_states(b, node), key = rounding_key(node)](RunState& run) {
     const float* s = run.at<float>(in[3]);
     const LionStep step{
         .lr = s[0], .beta1 = s[1], .beta2 = s[2], .weight_decay = s[3], .grad_scale = s[4]};
-    lion(run.context, n, step, run.at<float>(in[2]), run.at<float>(in[0]), run.at<float>(in[1]));
+    if (rounds) {
+      lion_bf16(run.context, n, step, {key, *run.at<int32_t>(in[4])}, run.at<float>(in[2]),
+                run.at<bf16>(in[0]), run.at<bf16>(in[1]));
+    } else {
+      lion(run.context, n, step, run.at<float>(in[2]), run.at<float>(in[0]), run.at<float>(in[1]));
+    }
     mark_states(run, in, 2);
   };
 }
@@ -129,6 +183,10 @@ Step make_optimizer_step(StepBuilder& b, const Node& node) {
       return make_adafactor(b, node);
     case OpKind::kMuon:
       return make_muon(b, node);
+    case OpKind::kAdamw8bit:
+      return make_adamw_8bit(b, node);
+    case OpKind::kEma:
+      return make_ema(b, node);
     default:
       return {};
   }

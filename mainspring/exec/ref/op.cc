@@ -107,6 +107,10 @@ Op find_op(OpKind kind) {
       return adafactor;
     case OpKind::kMuon:
       return muon;
+    case OpKind::kAdamw8bit:
+      return adamw_8bit;
+    case OpKind::kEma:
+      return ema;
     case OpKind::kInput:
     case OpKind::kParam:
     case OpKind::kState:

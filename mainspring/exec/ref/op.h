@@ -88,5 +88,9 @@ void adamw(const OpCall& call);                    // optimizer.cc
 void lion(const OpCall& call);                     // optimizer.cc
 void adafactor(const OpCall& call);                // optimizer.cc
 void muon(const OpCall& call);                     // muon.cc
+void adamw_bf16(const OpCall& call);               // compact_states.cc
+void lion_bf16(const OpCall& call);                // compact_states.cc
+void adamw_8bit(const OpCall& call);               // compact_states.cc
+void ema(const OpCall& call);                      // compact_states.cc
 
 }  // namespace mainspring::ref

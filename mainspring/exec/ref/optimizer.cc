@@ -16,6 +16,7 @@ void sum_of_squares(const OpCall& call) {
 // torch.optim.AdamW's update. Inputs param, m, v, grad, scalars (8): lr, beta1, beta2, eps,
 // weight_decay, 1 - beta1^t, sqrt(1 - beta2^t), grad_scale; outputs param, m, v.
 void adamw(const OpCall& call) {
+  if (std::holds_alternative<RoundingAttrs>(call.node.attrs)) return adamw_bf16(call);
   const std::vector<double>& s = call.in(4).data;
   const double lr = s[0], beta1 = s[1], beta2 = s[2], eps = s[3], weight_decay = s[4];
   const double correction1 = s[5], correction2_sqrt = s[6], grad_scale = s[7];
@@ -33,6 +34,7 @@ void adamw(const OpCall& call) {
 
 // Inputs param, m, grad, scalars (lr, beta1, beta2, weight_decay, grad_scale); outputs param, m.
 void lion(const OpCall& call) {
+  if (std::holds_alternative<RoundingAttrs>(call.node.attrs)) return lion_bf16(call);
   const std::vector<double>& s = call.in(3).data;
   for (size_t i = 0; i < call.in(0).data.size(); ++i) {
     const double g = call.in(2).data[i] * s[4];

@@ -130,6 +130,8 @@ double decode_one(DType dtype, const uint8_t* data, const float* aux, int64_t in
       return half(read<uint16_t>(block));
     case DType::kI32:
       return read<int32_t>(block);
+    case DType::kU8:
+      return *block;
     case DType::kQ4_0:
       return to_f32(to_bf16(q4_0(block, i)));
     case DType::kQ4_1:
@@ -180,6 +182,9 @@ void encode(DType dtype, const std::vector<double>& values, void* data) {
         break;
       case DType::kI32:
         write(data, i, static_cast<int32_t>(values[i]));
+        break;
+      case DType::kU8:
+        write(data, i, static_cast<uint8_t>(values[i]));
         break;
       default:
         MS_CHECK(false, "only plain values are written");

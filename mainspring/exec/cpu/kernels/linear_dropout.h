@@ -6,26 +6,10 @@
 #pragma once
 
 #include "mainspring/exec/cpu/kernels/linear_table.h"
+#include "mainspring/exec/cpu/kernels/philox.h"
 
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 namespace {
-
-struct Philox16 {
-  I16 c[4];
-};
-
-/// base/philox.h on 16 counters, each with its own key.
-MS_INLINE Philox16 philox16(Philox16 x, I16 k0, I16 k1) {
-  for (int round = 0; round < 10; ++round) {
-    I16 low0, high0, low1, high1;
-    imul_wide(x.c[0], 0xD2511F53u, low0, high0);
-    imul_wide(x.c[2], 0xCD9E8D57u, low1, high1);
-    x = {{ixor(ixor(high1, x.c[1]), k0), low1, ixor(ixor(high0, x.c[3]), k1), low0}};
-    k0 = iadd(k0, iset(static_cast<int32_t>(0x9E3779B9u)));
-    k1 = iadd(k1, iset(static_cast<int32_t>(0xBB67AE85u)));
-  }
-  return x;
-}
 
 MS_INLINE void dropout_row_keys(const DropoutTile& d, int32_t (&keys)[2][16]) {
   int32_t counters[4][16] = {};

@@ -23,6 +23,10 @@
 
 #include "mainspring/exec/cpu/kernels/optimizer_ops.h"
 
+#include "mainspring/exec/cpu/kernels/philox.h"
+
+#include "mainspring/exec/cpu/kernels/state_ops.h"
+
 namespace mainspring::cpu::MS_ISA_NAMESPACE {
 
 template <class M>
@@ -67,6 +71,11 @@ constexpr RowKernels make_row_kernels() {
   k.divide_values = &divide_values<M>;
   k.scaled_sum = &scaled_sum<M>;
   k.decayed_step = &decayed_step<M>;
+  k.decode_moments = &decode_moments;
+  k.encode_moments = &encode_moments;
+  k.widen_bf16 = &widen_bf16_values;
+  k.round_states = &round_states;
+  k.ema = &ema_values<M>;
   return k;
 }
 

@@ -85,6 +85,19 @@ struct AdafactorRow {
   float row, mean, floor, grad_scale;
 };
 
+/// What 8-bit codes of a moment stand for (base/dynamic_map.h).
+struct CodeBook {
+  const float* levels = nullptr;   // 256
+  const float* borders = nullptr;  // 256
+  bool keeps_positive = false;     // no positive value becomes zero
+};
+
+/// The Philox key of one parameter in one step, and the index in it of a slice's first element.
+struct RoundingKey {
+  uint32_t key[2] = {};
+  int64_t first = 0;
+};
+
 struct RowStatsValues {
   float max, sum, lse;
 };
@@ -177,6 +190,15 @@ struct RowKernels {
   void (*scaled_sum)(int64_t n, float alpha, const float* sums, float beta, const void* x,
                      void* y) = nullptr;
   void (*decayed_step)(int64_t n, float decay, float rate, const void* u, float* param) = nullptr;
+  // kernels/state_ops.h
+  void (*decode_moments)(int64_t n, const CodeBook& book, float largest, const uint8_t* codes,
+                         float* x) = nullptr;
+  float (*encode_moments)(int64_t n, const CodeBook& book, const float* x,
+                          uint8_t* codes) = nullptr;
+  void (*widen_bf16)(int64_t n, const uint16_t* x, float* y) = nullptr;
+  void (*round_states)(int64_t n, const RoundingKey& r, int arrays, const float* const* x,
+                       uint16_t* const* y) = nullptr;
+  void (*ema)(int64_t n, float rate, const void* param, float* average) = nullptr;
 };
 
 struct RowsTable {

@@ -23,6 +23,8 @@
 //         iadd, isub, iand, ior, ixor, shl<N>, shr<N> (logical), sar<N> (arithmetic)
 //         ieq(a, b), igt(a, b) -> M16, iselect(M16, a, b), iload, istore
 //         imul_wide(a, uint32_t b, low&, high&): the 64-bit products of unsigned lanes
+//         load_bytes_n(const uint8_t*, n) (other lanes 0), store_bytes_n(p, I16, n): a lane's low byte
+//         F16 gather(const float* table, I16): table[lane], every lane an index >= 0
 //   float sum(F16): ((l0+l8)+(l4+l12)) ... the fixed tree of rule 14; float max_lane(F16)
 //   P16   16 pairs of bf16, one pair in 32 bits (low half = even element)
 //         load_pairs(const uint32_t*), load_pairs_n, store_pairs, broadcast_pair(uint32_t)

@@ -172,6 +172,34 @@ MS_INLINE void mul_wide_256(__m256i a, __m256i b, __m256i& low, __m256i& high) {
   low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
   high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }
+MS_INLINE I16 load_bytes_n(const uint8_t* p, int n) {
+  alignas(16) uint8_t buffer[16] = {};
+  if (n < 16) {
+    for (int i = 0; i < n; ++i) buffer[i] = p[i];
+    p = buffer;
+  }
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepu8_epi32(all), _mm256_cvtepu8_epi32(_mm_srli_si128(all, 8))};
+}
+MS_INLINE void store_bytes_n(uint8_t* p, I16 a, int n) {
+  const __m256i low = _mm256_set1_epi32(0xff);
+  // Halves of 16 bits by lanes of 128: 0-3, 8-11, 4-7, 12-15; then in order.
+  const __m256i halves =
+      _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));
+  const __m256i ordered = _mm256_permute4x64_epi64(halves, 0xd8);
+  const __m128i bytes =
+      _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+  if (n == 16) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+    return;
+  }
+  alignas(16) uint8_t buffer[16];
+  _mm_store_si128(reinterpret_cast<__m128i*>(buffer), bytes);
+  for (int i = 0; i < n; ++i) p[i] = buffer[i];
+}
+MS_INLINE F16 gather(const float* table, I16 at) {
+  return {_mm256_i32gather_ps(table, at.lo, 4), _mm256_i32gather_ps(table, at.hi, 4)};
+}
 /// The low and high words of the products of unsigned lanes.
 MS_INLINE void imul_wide(I16 a, uint32_t b, I16& low, I16& high) {
   const __m256i y = _mm256_set1_epi32(static_cast<int>(b));

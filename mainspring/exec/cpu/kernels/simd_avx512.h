@@ -104,6 +104,13 @@ MS_INLINE I16 isub(I16 a, I16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 MS_INLINE I16 iand(I16 a, I16 b) { return {_mm512_and_si512(a.v, b.v)}; }
 MS_INLINE I16 ior(I16 a, I16 b) { return {_mm512_or_si512(a.v, b.v)}; }
 MS_INLINE I16 ixor(I16 a, I16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+MS_INLINE I16 load_bytes_n(const uint8_t* p, int n) {
+  return {_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first_n(n).m, p))};
+}
+MS_INLINE void store_bytes_n(uint8_t* p, I16 a, int n) {
+  _mm_mask_storeu_epi8(p, first_n(n).m, _mm512_cvtepi32_epi8(a.v));
+}
+MS_INLINE F16 gather(const float* table, I16 at) { return {_mm512_i32gather_ps(at.v, table, 4)}; }
 /// The low and high words of the products of unsigned lanes.
 MS_INLINE void imul_wide(I16 a, uint32_t b, I16& low, I16& high) {
   const __m512i y = _mm512_set1_epi32(static_cast<int>(b));

@@ -187,6 +187,19 @@ MS_SCALAR_INT_OP(iand, &)
 MS_SCALAR_INT_OP(ior, |)
 MS_SCALAR_INT_OP(ixor, ^)
 #undef MS_SCALAR_INT_OP
+MS_INLINE I16 load_bytes_n(const uint8_t* p, int n) {
+  I16 r;
+  MS_LANES r.l[i] = i < n ? p[i] : 0;
+  return r;
+}
+MS_INLINE void store_bytes_n(uint8_t* p, I16 a, int n) {
+  for (int i = 0; i < n; ++i) p[i] = static_cast<uint8_t>(a.l[i]);
+}
+MS_INLINE F16 gather(const float* table, I16 at) {
+  F16 r;
+  MS_LANES r.l[i] = table[at.l[i]];
+  return r;
+}
 /// The low and high words of the products of unsigned lanes.
 MS_INLINE void imul_wide(I16 a, uint32_t b, I16& low, I16& high) {
   MS_LANES {
