@@ -106,9 +106,16 @@ class EngineImpl final : public Engine {
     return add(std::move(checked));
   }
 
-  Result<ModelId> add_full() override {
-    MS_ASSIGN_OR_RETURN(auto trainable, make_full(executor_, *model_));
+  using Engine::add_full;
+  Result<ModelId> add_full(const FullOptions& options) override {
+    MS_ASSIGN_OR_RETURN(auto trainable, make_full(executor_, *model_, options));
     return add(std::move(trainable));
+  }
+
+  Result<ModelId> add_average(ModelId id, const EmaSettings& settings) override {
+    MS_ASSIGN_OR_RETURN(Trainable * trainable, find_learner(id));
+    MS_ASSIGN_OR_RETURN(auto values, make_average(executor_, *trainable, settings));
+    return add(std::move(values));
   }
 
   Result<ForwardBackwardResult> forward_backward(ModelId id, std::span<const Datum> datums,
@@ -131,7 +138,7 @@ class EngineImpl final : public Engine {
   }
 
   Status set_optimizer(ModelId id, const OptimizerPlan& plan) override {
-    MS_ASSIGN_OR_RETURN(Trainable * trainable, find(id));
+    MS_ASSIGN_OR_RETURN(Trainable * trainable, find_learner(id));
     return plan_update(executor_, *trainable, plan);
   }
 
@@ -163,6 +170,13 @@ class EngineImpl final : public Engine {
       return not_found("no model " + std::to_string(id) + " to train");
     }
     return trainables_[index].get();
+  }
+
+  Result<Trainable*> find_learner(ModelId id) const {
+    MS_ASSIGN_OR_RETURN(Trainable * trainable, find(id));
+    if (!trainable->is_average) return trainable;
+    return invalid_argument("model " + std::to_string(id) +
+                            " is a moving average: it does not learn");
   }
 
   ModelId add(std::unique_ptr<Trainable> trainable) {
@@ -206,7 +220,7 @@ Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, const LossIn
   for (const Work& item : work) {
     Trainable* trainable = nullptr;
     if (item.id != kBaseModel) {
-      MS_ASSIGN_OR_RETURN(trainable, find(item.id));
+      MS_ASSIGN_OR_RETURN(trainable, with_gradient ? find_learner(item.id) : find(item.id));
     } else if (with_gradient) {
       return invalid_argument("the base is frozen: add an adapter or full weights to train");
     }
@@ -308,11 +322,12 @@ Status EngineImpl::run_micro_batches(Pass& pass, size_t first, size_t end) {
 
 Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& options) {
   MS_RETURN_IF_ERROR(validate_adamw(options));
-  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  MS_ASSIGN_OR_RETURN(Trainable * t, find_learner(id));
   if (!t->has_gradient) {
     return failed_precondition("optim_step without a gradient: call forward_backward first");
   }
   MS_RETURN_IF_ERROR(prepare_update(executor_, *t));
+  MS_RETURN_IF_ERROR(prepare_average(executor_, *t));
   MS_RETURN_IF_ERROR(t->leaves->collect());
   t->update.norm_program->run({});
   const float squares =
@@ -328,6 +343,7 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
     }
     ++t->step;
     run_update(*t, options, static_cast<float>(scale));
+    if (t->average.values != nullptr) run_average(*t);
   }
   const SpanScope clearing(executor_.timeline(), SpanKind::kHost, "clear gradients");
   clear_gradients(*t);
@@ -347,7 +363,7 @@ Result<Adapter> EngineImpl::adapter(ModelId id) const {
 }
 
 Result<Engine::State> EngineImpl::state(ModelId id) const {
-  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  MS_ASSIGN_OR_RETURN(Trainable * t, find_learner(id));
   if (t->update.params.empty()) MS_RETURN_IF_ERROR(plan_update(executor_, *t, {}));
   State state;
   state.step = t->step;
@@ -355,11 +371,15 @@ Result<Engine::State> EngineImpl::state(ModelId id) const {
     state.tensors["model/" + name] = view_of("model/" + name, buffer);
   }
   for (const auto& [name, buffer] : t->update.states) state.tensors[name] = view_of(name, buffer);
+  if (t->average.values == nullptr) return state;
+  for (const auto& [name, buffer] : t->average.values->masters) {
+    state.tensors[kEmaPrefix + name] = view_of(kEmaPrefix + name, buffer);
+  }
   return state;
 }
 
 Status EngineImpl::load_state(ModelId id, const State& state) {
-  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  MS_ASSIGN_OR_RETURN(Trainable * t, find_learner(id));
   MS_ASSIGN_OR_RETURN(const State own, this->state(id));
   MS_RETURN_IF_ERROR(check_same_tensors(own.tensors, state.tensors));
   for (const auto& [name, target] : own.tensors) {
@@ -374,10 +394,10 @@ Status EngineImpl::load_state(ModelId id, const State& state) {
 }
 
 Result<TensorSet> EngineImpl::gradients(ModelId id) const {
-  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  MS_ASSIGN_OR_RETURN(Trainable * t, find_learner(id));
   TensorSet result;
   for (const auto& [name, master] : t->masters) {
-    const int64_t n = master->size_bytes() / 4;
+    const int64_t n = Shape{master->shape()}.num_elements({});
     auto sum = std::make_shared<std::vector<float>>(static_cast<size_t>(n), 0.0f);
     for (int64_t use = 0; use < t->num_uses(name); ++use) {
       const std::string key = use == 0 ? name : name + "#" + std::to_string(use);

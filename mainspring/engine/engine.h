@@ -49,6 +49,14 @@ struct LoraOptions {
   uint64_t seed = 0;  // of A's initialisation (kaiming uniform, as PEFT); B starts at zero
 };
 
+/// Full weights.
+struct FullOptions {
+  /// kF32 masters, or kBF16: weights, and moments that are not coded, are kept in bf16 only and
+  /// rounded by chance (docs/exactness.md, rule 18).
+  DType weights = DType::kF32;
+  uint64_t seed = 0;  // of that rounding
+};
+
 struct AdamwOptions {
   float lr = 1e-4f;
   float beta1 = 0.9f;
@@ -101,12 +109,18 @@ class Engine {
   /// f32(positions, c/2, 2), shared.
   virtual std::shared_ptr<Buffer> rope_table() const = 0;
 
-  /// Adds a LoRA adapter, or the full set of weights as f32 masters. Both start with empty
-  /// gradients.
+  /// Adds a LoRA adapter, or the full set of weights as masters. Both start with empty gradients.
   virtual Result<ModelId> add_lora(const LoraOptions& options) = 0;
   /// An adapter with given values and scales; `dropout_seed` keys its dropout.
   virtual Result<ModelId> add_adapter(const Adapter& adapter, uint64_t dropout_seed) = 0;
-  virtual Result<ModelId> add_full() = 0;
+  virtual Result<ModelId> add_full(const FullOptions& options) = 0;
+  Result<ModelId> add_full() { return add_full(FullOptions{}); }
+
+  /// A moving average of `id`'s weights in f32, as a model of its own that is computed with,
+  /// sampled and read as any other but does not learn: it starts as the weights are now and follows
+  /// every optim_step of `id` that is applied. state(id) has it, as "ema/<name>". Errors: failed
+  /// precondition if `id` has one already; invalid argument for a decay outside (0, 1).
+  virtual Result<ModelId> add_average(ModelId id, const EmaSettings& settings) = 0;
 
   /// Adds the datums' gradients of the summed loss to `id`'s accumulators. Loss: "cross_entropy".
   /// Errors: invalid argument names the datum and the field (token out of range, too long, sizes
@@ -133,10 +147,10 @@ class Engine {
   /// Forgets the accumulated gradient.
   virtual void zero_grad(ModelId id) = 0;
 
-  /// Every tensor of the training state of `id`: "model/<name>" f32 masters, each optimizer's
-  /// states by their own names ("adam_m/<name>", "muon_momentum/<name>"; optim/optimizer.h), and
-  /// the step counter in `step`. Pointers stay valid and unchanged until the next optim_step,
-  /// set_optimizer or load_state of `id`.
+  /// Every tensor of the training state of `id`: "model/<name>" masters, each optimizer's states by
+  /// their own names ("adam_m/<name>", "muon_momentum/<name>"; optim/optimizer.h), "ema/<name>" of
+  /// its average, and the step counter in `step`. Pointers stay valid and unchanged until the next
+  /// optim_step, set_optimizer or load_state of `id`.
   struct State {
     TensorSet tensors;
     int64_t step = 0;

@@ -97,7 +97,7 @@ Result<std::unique_ptr<Program>> Programs::make(const Program::Key& key, int64_t
   const nn::Params params(
       tracer,
       [&](const std::string& name) {
-        return full != nullptr ? DType::kF32 : base_.at(name)->dtype();
+        return (full != nullptr ? full->masters : base_).at(name)->dtype();
       },
       adapters_of(key));
   const Tensor loss = trace_loss(tracer, params, model_.config, *key.loss, options_.rope_positions);

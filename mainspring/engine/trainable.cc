@@ -91,10 +91,19 @@ Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor,
   return trainable;
 }
 
-Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model) {
+Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model,
+                                             const FullOptions& options) {
+  if (options.weights != DType::kF32 && options.weights != DType::kBF16) {
+    return invalid_argument("full weights: expected f32 or bf16, got " +
+                            std::string(dtype_name(options.weights)));
+  }
   auto trainable = std::make_unique<Trainable>();
   trainable->is_full = true;
-  trainable->masters = copy_parameters_f32(executor, model.weights);
+  trainable->dtype = options.weights;
+  trainable->rounding_seed = options.seed;
+  trainable->masters = options.weights == DType::kBF16
+                           ? copy_parameters_bf16(executor, model.weights)
+                           : copy_parameters_f32(executor, model.weights);
   add_gradients(executor, *trainable);
   if (model.config.tied_embeddings) {
     const std::string name = "model.embed_tokens.weight";

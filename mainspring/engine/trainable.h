@@ -1,7 +1,7 @@
 // Trainable: the parameters that learn, their gradients and their optimizer.
 //
-// The one idea: an adapter and a full set of weights are the same thing, named f32 masters with
-// an optimizer's states (engine/update.h) and one gradient accumulator per use in the graph.
+// The one idea: an adapter and a full set of weights are the same thing, named masters with an
+// optimizer's states (engine/update.h) and one gradient accumulator per use in the graph.
 #pragma once
 
 #include <map>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "mainspring/engine/average.h"
 #include "mainspring/engine/engine.h"
 #include "mainspring/engine/gradient_leaves.h"
 #include "mainspring/engine/update.h"
@@ -20,13 +21,17 @@ namespace mainspring {
 
 struct Trainable {
   bool is_full = false;
-  nn::AdapterSpec adapter;  // slot and prefix are set per program
-  ParameterSet masters;     // f32, by name: "model....weight" or "<module>.lora_A.weight"
-  ParameterSet grads;       // "<name>" for the first use, "<name>#1", ... for later ones
+  nn::AdapterSpec adapter;     // slot and prefix are set per program
+  ParameterSet masters;        // by name: "model....weight" or "<module>.lora_A.weight"
+  DType dtype = DType::kF32;   // of the masters
+  uint64_t rounding_seed = 0;  // of bf16 masters
+  ParameterSet grads;          // "<name>" for the first use, "<name>#1", ... for later ones
   int64_t step = 0;
   bool has_gradient = false;
   std::unique_ptr<GradientLeaves> leaves;
   Update update;
+  Average average;          // of the masters; empty: none is kept
+  bool is_average = false;  // of another: it has no gradients
 
   /// How many uses a parameter has in the graph: 2 for a tied embedding, else 1.
   int64_t num_uses(const std::string& name) const;
@@ -45,8 +50,9 @@ Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor,
                                                           const Adapter& adapter,
                                                           uint64_t dropout_seed);
 
-/// f32 masters of every weight of the model.
-Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model);
+/// Masters of every weight of the model. Errors: invalid argument for another dtype than f32, bf16.
+Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model,
+                                             const FullOptions& options);
 
 /// Clears every accumulator.
 void clear_gradients(Trainable& trainable);

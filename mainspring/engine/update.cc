@@ -4,6 +4,7 @@
 
 #include "mainspring/base/check.h"
 #include "mainspring/engine/trainable.h"
+#include "mainspring/nn/layers.h"
 
 namespace mainspring {
 namespace {
@@ -20,6 +21,7 @@ Buffer* find_source(const Trainable& t, const std::string& source) {
   if (const auto scalars = update.scalars.find(source); scalars != update.scalars.end()) {
     return scalars->second.buffer.get();
   }
+  if (source == kStepInput) return update.step.get();
   if (const auto state = update.states.find(source); state != update.states.end()) {
     return state->second.get();
   }
@@ -49,10 +51,11 @@ Result<std::unique_ptr<Executable>> compile(Executor& executor, const Trainable&
 Status plan_update(Executor& executor, Trainable& t, const OptimizerPlan& plan) {
   std::vector<std::pair<std::string, Shape>> params;
   for (const auto& [name, master] : t.masters) params.push_back({name, {master->shape()}});
-  MS_ASSIGN_OR_RETURN(const std::vector<ParamPlan> parts, assign_params(plan, params));
+  MS_ASSIGN_OR_RETURN(const std::vector<ParamPlan> parts, assign_params(plan, params, t.dtype));
   t.update = {};  // old states go before new ones come
   t.step = 0;
   t.update.plan = plan;
+  if (t.dtype == DType::kBF16) t.update.step = executor.allocate(DType::kI32, {1});
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto& [name, shape] = params[i];
     const std::string scalars = scalars_name(parts[i]);
@@ -61,12 +64,14 @@ Status plan_update(Executor& executor, Trainable& t, const OptimizerPlan& plan) 
                                .num_uses = t.num_uses(name),
                                .kind = parts[i].kind,
                                .scalars = scalars,
-                               .muon = plan.settings.muon});
+                               .muon = plan.settings.muon,
+                               .dtype = t.dtype,
+                               .rounding_key = nn::random_key(t.rounding_seed, "round/" + name)});
     Update::Scalars& buffer = t.update.scalars[scalars];
     buffer.part = parts[i];
     if (buffer.buffer == nullptr) buffer.buffer = executor.allocate(DType::kF32, {8});
-    for (const OptimizerState& state : optimizer_states(parts[i].kind, shape)) {
-      t.update.states[state.prefix + "/" + name] = executor.allocate(DType::kF32, state.shape.dims);
+    for (const OptimizerState& state : optimizer_states(parts[i].kind, shape, t.dtype)) {
+      t.update.states[state.prefix + "/" + name] = executor.allocate(state.dtype, state.shape.dims);
     }
   }
   return {};
@@ -92,6 +97,9 @@ void run_update(Trainable& t, const AdamwOptions& options, float grad_scale) {
                       .step = t.step,
                       .grad_scale = grad_scale});
     std::memcpy(scalars.buffer->data(), values.data(), sizeof(values));
+  }
+  if (t.update.step != nullptr) {
+    *static_cast<int32_t*>(t.update.step->data()) = static_cast<int32_t>(t.step);
   }
   t.update.update_program->run({});
 }

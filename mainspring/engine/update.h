@@ -29,6 +29,7 @@ struct Update {
   std::vector<OptimizedParam> params;      // in name order, as rule 15 asks; empty: not planned yet
   ParameterSet states;                     // "<prefix>/<parameter>"
   std::map<std::string, Scalars> scalars;  // by input name
+  std::shared_ptr<Buffer> step;            // i32(1), if the masters are bf16
   std::unique_ptr<Executable> norm_program;
   std::unique_ptr<Executable> update_program;
 };

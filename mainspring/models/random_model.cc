@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "mainspring/base/bf16.h"
 #include "mainspring/base/elementary.h"
 #include "mainspring/base/nearest.h"
 #include "mainspring/base/philox.h"
@@ -80,6 +81,18 @@ StoredTensor owned(const ParameterSpec& spec, std::shared_ptr<std::vector<float>
   return tensor;
 }
 
+StoredTensor in_bf16(const StoredTensor& tensor) {
+  const auto* from = static_cast<const float*>(tensor.data);
+  auto values = std::make_shared<std::vector<bf16>>(static_cast<size_t>(tensor.num_elements()));
+  std::transform(from, from + tensor.num_elements(), values->begin(), to_bf16);
+  StoredTensor narrow = tensor;
+  narrow.dtype = DType::kBF16;
+  narrow.data = values->data();
+  narrow.size_bytes = tensor.size_bytes / 2;
+  narrow.owner = std::move(values);
+  return narrow;
+}
+
 }  // namespace
 
 Result<InitScheme> parse_init_scheme(std::string_view name) {
@@ -105,6 +118,7 @@ TensorSet random_weights(const ModelConfig& config, const InitOptions& options) 
       std::fill(values->begin(), values->end(), 1.0f);
     }
     weights[spec.name] = owned(spec, std::move(values));
+    if (options.dtype == DType::kBF16) weights[spec.name] = in_bf16(weights[spec.name]);
   }
   return weights;
 }
@@ -135,7 +149,9 @@ Result<std::shared_ptr<const LoadedModel>> make_random_model(ModelConfig config,
   MS_ASSIGN_OR_RETURN(model->config, complete_config(std::move(config), tokenizer));
   model->path = "a new " + model->config.family + " model";
   model->tokenizer = std::move(tokenizer);
-  MS_ASSIGN_OR_RETURN(const Json json, make_hf_config(model->config, "float32"));
+  MS_ASSIGN_OR_RETURN(
+      const Json json,
+      make_hf_config(model->config, options.dtype == DType::kBF16 ? "bfloat16" : "float32"));
   model->config_json = json_text(json, 2) + "\n";
   model->weights = random_weights(model->config, options);
   for (const auto& [name, tensor] : model->weights) {

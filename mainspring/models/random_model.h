@@ -26,11 +26,13 @@ struct InitOptions {
   uint64_t seed = 0;
   InitScheme scheme = InitScheme::kScaled;
   double std = 0.02;
-  int num_threads = 1;  // changes no bit
+  DType dtype = DType::kF32;  // kF32 or kBF16: what the weights are rounded to and kept in
+  int num_threads = 1;        // changes no bit
 };
 
-/// The weights of `config` in f32: norms are one, biases zero, the rest normal by the scheme. Box
-/// and Muller's transform of two uniforms of 24 bits, in f64, rounded once.
+/// The weights of `config`: norms are one, biases zero, the rest normal by the scheme. Box
+/// and Muller's transform of two uniforms of 24 bits, in f64, rounded
+/// once to f32.
 /// Cost: about 60 ns a weight and thread. Source of "scaled": Radford et al. 2019 (GPT-2), 2.3.
 TensorSet random_weights(const ModelConfig& config, const InitOptions& options);
 

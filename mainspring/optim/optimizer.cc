@@ -9,7 +9,7 @@
 namespace mainspring {
 namespace {
 
-constexpr std::string_view kNames[] = {"adamw", "muon", "lion", "adafactor"};
+constexpr std::string_view kNames[] = {"adamw", "muon", "lion", "adafactor", "adamw8bit"};
 constexpr float kAdafactorEps1 = 0x1p-23f;  // of f32, as torch's default
 
 // The accumulators of all uses, added in order of use.
@@ -33,11 +33,14 @@ OpKind op_of(OptimizerKind kind) {
       return OpKind::kLion;
     case OptimizerKind::kAdafactor:
       return OpKind::kAdafactor;
+    case OptimizerKind::kAdamw8bit:
+      return OpKind::kAdamw8bit;
   }
   return OpKind::kAdamw;
 }
 
 Attrs attrs_of(const OptimizedParam& p) {
+  if (p.dtype == DType::kBF16) return RoundingAttrs{p.rounding_key};
   if (p.kind != OptimizerKind::kMuon || p.shape.rank() != 2) return NoAttrs{};
   const double rows = static_cast<double>(p.shape.dims[0]);
   const double columns = static_cast<double>(p.shape.dims[1]);
@@ -89,14 +92,25 @@ Result<OptimizerKind> parse_optimizer(std::string_view name) {
                           nearest_name(std::string(name), optimizer_names()) + "\"");
 }
 
-std::vector<OptimizerState> optimizer_states(OptimizerKind kind, const Shape& shape) {
+bool takes_bf16(OptimizerKind kind) {
+  return kind == OptimizerKind::kAdamw || kind == OptimizerKind::kAdamw8bit ||
+         kind == OptimizerKind::kLion;
+}
+
+std::vector<OptimizerState> optimizer_states(OptimizerKind kind, const Shape& shape, DType dtype) {
+  const Shape blocks{{(shape.num_elements({}) + kMomentBlock - 1) / kMomentBlock}};
   switch (kind) {
     case OptimizerKind::kAdamw:
-      return {{"adam_m", shape}, {"adam_v", shape}};
+      return {{"adam_m", shape, dtype}, {"adam_v", shape, dtype}};
+    case OptimizerKind::kAdamw8bit:
+      return {{"adam_m_codes", shape, DType::kU8},
+              {"adam_m_largest", blocks},
+              {"adam_v_codes", shape, DType::kU8},
+              {"adam_v_largest", blocks}};
     case OptimizerKind::kMuon:
       return {{"muon_momentum", shape}};
     case OptimizerKind::kLion:
-      return {{"lion_m", shape}};
+      return {{"lion_m", shape, dtype}};
     case OptimizerKind::kAdafactor:
       if (shape.rank() != 2) return {{"adafactor_v", shape}};
       return {{"adafactor_row", {{shape.dims[0]}}}, {"adafactor_column", {{shape.dims[1]}}}};
@@ -106,13 +120,29 @@ std::vector<OptimizerState> optimizer_states(OptimizerKind kind, const Shape& sh
 
 void trace_updates(Tracer& tracer, const std::vector<OptimizedParam>& params) {
   for (const OptimizedParam& p : params) {
-    std::vector<Tensor> inputs{tracer.state(p.name, {DType::kF32, p.shape})};
-    for (const OptimizerState& state : optimizer_states(p.kind, p.shape)) {
-      inputs.push_back(tracer.state(state.prefix + "/" + p.name, {DType::kF32, state.shape}));
+    std::vector<Tensor> inputs{tracer.state(p.name, {p.dtype, p.shape})};
+    for (const OptimizerState& state : optimizer_states(p.kind, p.shape, p.dtype)) {
+      inputs.push_back(tracer.state(state.prefix + "/" + p.name, {state.dtype, state.shape}));
     }
     inputs.push_back(total_gradient(tracer, p));
     inputs.push_back(tracer.input(p.scalars, {DType::kF32, {{8}}}));
+    if (p.dtype == DType::kBF16) inputs.push_back(tracer.input(kStepInput, {DType::kI32, {{1}}}));
     tracer.node(op_of(p.kind), inputs, attrs_of(p));
+  }
+}
+
+float ema_rate(const EmaSettings& settings, int64_t step) {
+  const double t = static_cast<double>(step);
+  const double decay =
+      settings.warmup ? std::min(settings.decay, (1.0 + t) / (10.0 + t)) : settings.decay;
+  return static_cast<float>(1.0 - decay);
+}
+
+void trace_ema(Tracer& tracer, const std::vector<OptimizedParam>& params) {
+  const Tensor rate = tracer.input(kEmaRateInput, {DType::kF32, {{1}}});
+  for (const OptimizedParam& p : params) {
+    const Tensor average = tracer.state(kEmaPrefix + p.name, {DType::kF32, p.shape});
+    tracer.node(OpKind::kEma, {average, tracer.state(p.name, {p.dtype, p.shape}), rate}, NoAttrs{});
   }
 }
 
@@ -120,6 +150,7 @@ StepScalars step_scalars(OptimizerKind kind, const OptimizerSettings& settings,
                          const StepSettings& step) {
   switch (kind) {
     case OptimizerKind::kAdamw:
+    case OptimizerKind::kAdamw8bit:
       return adamw_scalars(settings.adamw, step);
     case OptimizerKind::kMuon:
       return {step.lr, step.weight_decay, settings.muon.momentum, step.grad_scale};

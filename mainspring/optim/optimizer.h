@@ -17,11 +17,12 @@
 
 namespace mainspring {
 
-enum class OptimizerKind : uint8_t { kAdamw, kMuon, kLion, kAdafactor };
+enum class OptimizerKind : uint8_t { kAdamw, kMuon, kLion, kAdafactor, kAdamw8bit };
 
 std::string_view optimizer_name(OptimizerKind kind);
 std::vector<std::string> optimizer_names();
-/// "adamw", "muon", "lion", "adafactor". Errors: invalid argument with the nearest name.
+/// "adamw", "muon", "lion", "adafactor", "adamw8bit". Errors: invalid argument with the nearest
+/// name.
 Result<OptimizerKind> parse_optimizer(std::string_view name);
 
 /// How Muon's rate depends on the (rows, columns) of the matrix.
@@ -75,17 +76,29 @@ struct OptimizedParam {
   OptimizerKind kind = OptimizerKind::kAdamw;
   std::string scalars = "optim.scalars";  // the f32(8) input with the step's scalars
   MuonSettings muon = {};
+  /// kBF16: there is no f32 master; the parameter, and moments that are not coded, are rounded by
+  /// chance to bf16, keyed by this and the step.
+  DType dtype = DType::kF32;
+  uint64_t rounding_key = 0;
 };
+/// The i32(1) input with the number of the step, from 1, if any parameter is bf16.
+inline constexpr const char* kStepInput = "optim.step";
 
-/// A state that an optimizer keeps for one parameter: "<prefix>/<parameter>" f32, zero at first.
+/// Whether the optimizer can move a parameter that has no f32 master.
+bool takes_bf16(OptimizerKind kind);
+
+/// A state that an optimizer keeps for one parameter: "<prefix>/<parameter>", zero bytes at first.
 struct OptimizerState {
   std::string prefix;  // "adam_m"
   Shape shape;
+  DType dtype = DType::kF32;
 };
-std::vector<OptimizerState> optimizer_states(OptimizerKind kind, const Shape& shape);
+/// Of a parameter kept in `dtype`.
+std::vector<OptimizerState> optimizer_states(OptimizerKind kind, const Shape& shape,
+                                             DType dtype = DType::kF32);
 
 /// Traces the update of every param in place: states "<name>" and those of optimizer_states,
-/// gradient states "grad/<name>", inputs OptimizedParam::scalars.
+/// gradient states "grad/<name>", inputs OptimizedParam::scalars and kStepInput.
 /// Errors: throws ShapeError if Muon gets no matrix.
 void trace_updates(Tracer& tracer, const std::vector<OptimizedParam>& params);
 
@@ -100,6 +113,24 @@ struct StepSettings {
 using StepScalars = std::array<float, 8>;
 StepScalars step_scalars(OptimizerKind kind, const OptimizerSettings& settings,
                          const StepSettings& step);
+
+/// An exponential moving average of the weights: after step t
+///   average += (1 - d) (weight - average),  d = decay, or with warm-up min(decay, (1 + t)/(10 +
+///   t)),
+/// so that the average of a short run is not its first weights.
+/// Source: Polyak & Juditsky 1992; the warm-up is TensorFlow's (ExponentialMovingAverage,
+/// num_updates).
+struct EmaSettings {
+  double decay = 0.999;  // in (0, 1)
+  bool warmup = true;
+};
+/// 1 - d of step t (from 1): in f64, rounded once.
+float ema_rate(const EmaSettings& settings, int64_t step);
+/// Traces the average of every param: states "ema/<name>", f32, updated from "<name>"; input
+/// kEmaRateInput f32(1).
+inline constexpr const char* kEmaPrefix = "ema/";
+inline constexpr const char* kEmaRateInput = "ema.rate";
+void trace_ema(Tracer& tracer, const std::vector<OptimizedParam>& params);
 
 /// Traces the sum of squares of all gradients, output "sum_of_squares" f32(1): blocks of (row,
 /// K-chunk), tree over chunks, rows, then parameters in the order given (docs/exactness.md, rule

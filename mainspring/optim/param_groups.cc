@@ -101,6 +101,9 @@ Result<OptimizerKind> kind_for(const OptimizerPlan& plan, const ParamPlan& part,
   const OptimizerKind rest = plan.rest.optimizer.value_or(OptimizerKind::kAdamw);
   const bool is_named = part.group < plan.groups.size() && group_of(plan, part).optimizer;
   const OptimizerKind kind = is_named ? *group_of(plan, part).optimizer : rest;
+  if (kind == OptimizerKind::kAdamw8bit && shape.num_elements({}) < kFewestCoded) {
+    return OptimizerKind::kAdamw;
+  }
   if (kind != OptimizerKind::kMuon) return kind;
   if (!is_named) {
     return shape.rank() == 2 && !is_table(name) ? OptimizerKind::kMuon : OptimizerKind::kAdamw;
@@ -117,7 +120,8 @@ const ParamGroup& group_of(const OptimizerPlan& plan, const ParamPlan& part) {
 }
 
 Result<std::vector<ParamPlan>> assign_params(
-    const OptimizerPlan& plan, const std::vector<std::pair<std::string, Shape>>& params) {
+    const OptimizerPlan& plan, const std::vector<std::pair<std::string, Shape>>& params,
+    DType dtype) {
   MS_RETURN_IF_ERROR(check_settings(plan));
   MS_RETURN_IF_ERROR(check_patterns(plan, params));
   std::vector<ParamPlan> parts;
@@ -125,6 +129,11 @@ Result<std::vector<ParamPlan>> assign_params(
     ParamPlan part;
     while (part.group < plan.groups.size() && !takes(plan.groups[part.group], name)) ++part.group;
     MS_ASSIGN_OR_RETURN(part.kind, kind_for(plan, part, name, shape));
+    if (dtype == DType::kBF16 && !takes_bf16(part.kind)) {
+      return invalid_argument(std::string(optimizer_name(part.kind)) +
+                              " needs f32 masters, and the weights are kept in bf16 (" + name +
+                              ")");
+    }
     parts.push_back(part);
   }
   MS_RETURN_IF_ERROR(check_shadowed(plan, parts, params));

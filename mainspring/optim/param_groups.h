@@ -24,7 +24,9 @@ struct ParamGroup {
 };
 
 /// Muon as `rest` moves the hidden matrices, and AdamW the embedding, the head and the vectors. A
-/// group that says Muon takes matrices only.
+/// group that says Muon takes matrices only. AdamW with 8-bit states leaves parameters of fewer
+/// than kFewestCoded elements to AdamW: there is little to save, and vectors matter most.
+inline constexpr int64_t kFewestCoded = 4096;
 struct OptimizerPlan {
   ParamGroup rest;
   std::vector<ParamGroup> groups;
@@ -37,11 +39,12 @@ struct ParamPlan {
   OptimizerKind kind = OptimizerKind::kAdamw;
 };
 
-/// The part of each parameter, in the order given. Errors: invalid argument for a pattern that
-/// takes no parameter, a group that earlier ones leave none, a vector in a Muon group, or a setting
-/// out of range.
+/// The part of each parameter, in the order given; `dtype`: what they are kept in. Errors: invalid
+/// argument for a pattern that takes no parameter, a group that earlier ones leave none, a vector in
+/// a Muon group, a setting out of range, or an optimizer that needs f32 masters where there are none.
 Result<std::vector<ParamPlan>> assign_params(
-    const OptimizerPlan& plan, const std::vector<std::pair<std::string, Shape>>& params);
+    const OptimizerPlan& plan, const std::vector<std::pair<std::string, Shape>>& params,
+    DType dtype = DType::kF32);
 
 /// The group of a ParamPlan.
 const ParamGroup& group_of(const OptimizerPlan& plan, const ParamPlan& part);

@@ -53,6 +53,34 @@ TEST(ParamGroups, AGroupWithoutAnOptimizerDoesAsTheRest) {
   EXPECT_EQ(kinds(plan), (std::vector<OptimizerKind>{kAdamw, kAdamw, kMuon, kAdamw}));
 }
 
+TEST(ParamGroups, CodedStatesLeaveSmallParametersToAdamw) {
+  using enum OptimizerKind;
+  const std::vector<std::pair<std::string, Shape>> sizes{{"large", {{64, 64}}},
+                                                         {"small", {{4095}}}};
+  for (const OptimizerPlan& plan :
+       {OptimizerPlan{.rest = {.optimizer = kAdamw8bit}},
+        OptimizerPlan{.groups = {{.params = {"*"}, .optimizer = kAdamw8bit}}}}) {
+    const auto parts = assign_params(plan, sizes).value();
+    EXPECT_EQ(parts[0].kind, kAdamw8bit);
+    EXPECT_EQ(parts[1].kind, kAdamw);
+  }
+}
+
+TEST(ParamGroups, WeightsInBf16RefuseWhatNeedsF32Masters) {
+  const OptimizerPlan plan{.rest = {.optimizer = OptimizerKind::kMuon}};
+  EXPECT_NE(
+      assign_params(plan, params(), DType::kBF16).status().message().find("muon needs f32 masters"),
+      std::string::npos);
+  EXPECT_TRUE(assign_params({}, params(), DType::kBF16).ok());
+}
+
+TEST(Ema, TheRateFallsToThatOfTheDecay) {
+  const EmaSettings settings{.decay = 0.99, .warmup = true};
+  EXPECT_FLOAT_EQ(ema_rate(settings, 1), 1.0f - 2.0f / 11.0f);
+  EXPECT_FLOAT_EQ(ema_rate(settings, 100000), 0.01f);
+  EXPECT_FLOAT_EQ(ema_rate({.decay = 0.99, .warmup = false}, 1), 0.01f);
+}
+
 TEST(ParamGroups, APatternThatTakesNothingNamesTheNearest) {
   const OptimizerPlan plan{.groups = {{.params = {"model.nrm.weight"}}}};
   EXPECT_EQ(assign_params(plan, params()).status().message(),

@@ -24,6 +24,9 @@ ParameterSet borrow_parameters(Executor& executor, const TensorSet& tensors);
 /// Pages of files that the tensors lie in are let go (MappedFile::let_go).
 ParameterSet copy_parameters_f32(Executor& executor, const TensorSet& tensors);
 
+/// Fresh bf16 buffers, values that are not bf16 rounded to it; else the same.
+ParameterSet copy_parameters_bf16(Executor& executor, const TensorSet& tensors);
+
 /// The first of `sets` that has `name`, or null.
 Buffer* find_parameter(const std::string& name, std::initializer_list<const ParameterSet*> sets);
 
