@@ -7,11 +7,13 @@
 
 #include "mainspring/cli/exit_code.h"
 #include "mainspring/exec/cpu/cpu_executor.h"
+#include "mainspring/io/mapped_file.h"
 #include "mainspring/io/safetensors.h"
 #include "mainspring/models/adapter.h"
 #include "mainspring/models/export.h"
 #include "mainspring/models/export_gguf.h"
 #include "mainspring/sample/forward_model.h"
+#include "mainspring/train/checkpointing.h"
 
 namespace mainspring::cli {
 namespace {
@@ -69,9 +71,9 @@ Status report_merge(const LoadedModel& model, const Adapter& adapter) {
   return {};
 }
 
-// model.safetensors of a checkpoint or folder, as replacement weights.
-Result<TensorSet> read_weights(const std::string& folder) {
-  MS_ASSIGN_OR_RETURN(const Safetensors file, open_safetensors_folder(folder));
+// Files "<stem>.safetensors" of a checkpoint or folder, as replacement weights.
+Result<TensorSet> read_weights(const std::string& folder, std::string_view stem) {
+  MS_ASSIGN_OR_RETURN(const Safetensors file, open_safetensors_folder(folder, stem));
   TensorSet weights;
   for (const auto& [name, entry] : file.tensors) {
     const DType dtype = entry.dtype == "F32" ? DType::kF32 : DType::kBF16;
@@ -90,6 +92,20 @@ Result<TensorSet> read_weights(const std::string& folder) {
   return weights;
 }
 
+constexpr std::string_view kEmaStem = "ema";
+
+Status check_ema(const ExportFlags& flags) {
+  if (flags.adapter.empty() == flags.weights.empty()) {
+    return invalid_argument(
+        "--ema goes with one of --adapter and --weights: the checkpoint whose moving average is "
+        "wanted");
+  }
+  const std::string& folder = flags.adapter.empty() ? flags.weights : flags.adapter;
+  if (is_regular_file(join_path(folder, kEmaFile))) return {};
+  return not_found(folder + ": no " + kEmaFile +
+                   ": only checkpoints of a run with train.ema have a moving average");
+}
+
 // What can be refused before anything is read.
 Status check_flags(const ExportFlags& flags) {
   const bool is_gguf = flags.format == "gguf";
@@ -106,6 +122,7 @@ Status check_flags(const ExportFlags& flags) {
     return invalid_argument("--dtype " + flags.dtype + " goes with --format gguf; " + flags.format +
                             " takes bf16 and f32");
   }
+  if (flags.ema) MS_RETURN_IF_ERROR(check_ema(flags));
   if (std::filesystem::exists(flags.out)) {
     return already_exists(flags.out + ": is there already; give a " +
                           (is_gguf ? "file" : "folder") + " to make");
@@ -136,7 +153,8 @@ Status export_model(const ExportFlags& flags) {
   Adapter adapter;
   TensorSet weights;
   if (!flags.adapter.empty()) {
-    MS_ASSIGN_OR_RETURN(adapter, load_peft(flags.adapter, model->config));
+    MS_ASSIGN_OR_RETURN(
+        adapter, load_peft(flags.adapter, model->config, flags.ema ? kEmaStem : kPeftTensors));
   }
   if (flags.format == "peft") {
     MS_RETURN_IF_ERROR(export_peft(adapter, model->config, flags.model, flags.out));
@@ -144,7 +162,7 @@ Status export_model(const ExportFlags& flags) {
     const bool merges = !flags.adapter.empty();
     if (merges) MS_RETURN_IF_ERROR(report_merge(*model, adapter));
     if (!flags.weights.empty()) {
-      MS_ASSIGN_OR_RETURN(weights, read_weights(flags.weights));
+      MS_ASSIGN_OR_RETURN(weights, read_weights(flags.weights, flags.ema ? kEmaStem : "model"));
     }
     const Status exported = export_weights(*model, flags, merges ? &adapter : nullptr,
                                            flags.weights.empty() ? nullptr : &weights);
@@ -168,6 +186,8 @@ void add_export(CommandRegistry& registry) {
   f.text("adapter", &flags->adapter, "PEFT folder, such as a LoRA run's checkpoint");
   f.text("weights", &flags->weights,
          "folder with model.safetensors, such as a full run's checkpoint");
+  f.toggle("ema", &flags->ema,
+           "the moving average of the checkpoint's weights (train.ema) instead of the last ones");
   f.required_text("out", &flags->out, "new folder (gguf: file) to write");
   f.choice("format", &flags->format, {"hf", "peft", "merged", "gguf"}, "what to write");
   f.choice("dtype", &flags->dtype, {"bf16", "f32", "f16", "q8_0"},

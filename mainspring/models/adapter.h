@@ -34,11 +34,16 @@ struct Adapter {
 Result<Adapter> make_adapter(const ModelConfig& config, const TensorSet& tensors, float alpha,
                              float dropout);
 
+/// The stem of the file that holds a PEFT folder's tensors.
+inline constexpr std::string_view kPeftTensors = "adapter_model";
+
 /// Reads adapter_config.json and adapter_model.safetensors (mapped; f16 and bf16 are widened).
 /// Errors: not found; unimplemented for a config field that would change results and is not handled
 /// (use_dora, bias, modules_to_save, ...), with file and field; invalid argument for tensors that
-/// do not fit `config` or a rank_pattern that disagrees with them.
-Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config);
+/// do not fit `config` or a rank_pattern that disagrees with them. `stem`: of the file of tensors,
+/// if it is another one.
+Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config,
+                          std::string_view stem = kPeftTensors);
 
 /// Writes a folder that `peft` loads, atomically; linears that the family's files fuse get one pair
 /// (adapter_layout.h). `base_model` is what adapter_config.json says of

@@ -208,8 +208,8 @@ Status set_scales(const JsonObject& json, const FileModules& files, Adapter& ada
   return Status();
 }
 
-Result<TensorSet> adapter_tensors(const std::string& folder) {
-  MS_ASSIGN_OR_RETURN(Safetensors files, open_safetensors_folder(folder, "adapter_model"));
+Result<TensorSet> adapter_tensors(const std::string& folder, std::string_view stem) {
+  MS_ASSIGN_OR_RETURN(Safetensors files, open_safetensors_folder(folder, stem));
   TensorSet out;
   for (auto& [name, entry] : files.tensors) {
     if (!name.starts_with(kPrefix)) {
@@ -235,17 +235,18 @@ Result<TensorSet> adapter_tensors(const std::string& folder) {
 
 }  // namespace
 
-Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config) {
+Result<Adapter> load_peft(const std::string& folder, const ModelConfig& config,
+                          std::string_view stem) {
   const std::string config_path = join_path(folder, kConfigName);
   MS_ASSIGN_OR_RETURN(const Json root, read_json_file(config_path, int64_t{1} << 24));
   MS_ASSIGN_OR_RETURN(const JsonObject json, JsonObject::from(root, config_path));
   MS_RETURN_IF_ERROR(refuse_unhandled_fields(json, config));
-  if (!is_regular_file(join_path(folder, "adapter_model.safetensors")) &&
+  if (stem == kPeftTensors && !is_regular_file(join_path(folder, "adapter_model.safetensors")) &&
       is_regular_file(join_path(folder, "adapter_model.bin"))) {
     return unimplemented(
         folder + ": adapter_model.bin is not read (a pickle can run code); save it as safetensors");
   }
-  MS_ASSIGN_OR_RETURN(const TensorSet tensors, adapter_tensors(folder));
+  MS_ASSIGN_OR_RETURN(const TensorSet tensors, adapter_tensors(folder, stem));
   const SplitAdapter split = split_adapter(config, tensors);
   Result<Adapter> adapter = make_adapter(config, split.tensors, 0.0f, 0.0f);
   if (!adapter.ok()) return adapter.status().with_context(folder);

@@ -79,8 +79,11 @@ Progress::~Progress() { finish(); }
 
 std::string Progress::line(const StepMetrics& metrics) const {
   const double elapsed_s = 1e-9 * static_cast<double>(options_.now_ns() - start_ns_);
-  const auto done = static_cast<double>(metrics.step - options_.first_step);
-  const auto left = static_cast<double>(options_.total_steps - metrics.step);
+  const auto work = [this](int64_t step) {
+    return options_.work_until ? options_.work_until(step) : static_cast<double>(step);
+  };
+  const double done = work(metrics.step) - work(options_.first_step);
+  const double left = work(options_.total_steps) - work(metrics.step);
   std::string out = options_.head ? options_.head(metrics.step) : "";
   out += format("step %lld", static_cast<long long>(metrics.step));
   if (options_.total_steps > 0) {

@@ -19,6 +19,8 @@ struct ProgressOptions {
   int is_terminal = -1;      // 1 or 0; -1: ask the system
   int64_t total_steps = 0;
   int64_t first_step = 0;  // steps done before (resume): they do not count for the rate
+  /// The work of steps up to `step` together, in any unit, for the time left; empty: all are alike.
+  std::function<double(int64_t step)> work_until = {};
   double plain_interval_s =
       10.0;  // between plain lines; the first and the last step are always shown
   std::function<int64_t()> now_ns;                // monotonic; empty: the system's

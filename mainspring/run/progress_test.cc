@@ -91,6 +91,17 @@ TEST(Progress, StepsDoneBeforeAResumeDoNotCountForTheRate) {
   EXPECT_NE(screen.seen().find("left 5s"), std::string::npos) << screen.seen();
 }
 
+TEST(Progress, TheTimeLeftCountsWorkWhereStepsDiffer) {
+  Screen screen;
+  ProgressOptions options = screen.options(true);
+  options.first_step = 7;
+  options.work_until = [](int64_t step) { return static_cast<double>(step * step); };
+  Progress progress(options);
+  screen.now_ns = 5'000'000'000;
+  progress.step(metrics_of(8));  // 64 - 49 = 15 done in 5 s, 100 - 64 = 36 left
+  EXPECT_NE(screen.seen().find("left 12s"), std::string::npos) << screen.seen();
+}
+
 TEST(Progress, AStepThatWasNotAppliedIsAlwaysShown) {
   Screen screen;
   Progress progress(screen.options(false));

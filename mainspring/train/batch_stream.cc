@@ -30,7 +30,7 @@ Result<StepBatch> BatchStream::next(int64_t step) {
     origin.step = step;
     origin.data = source_.state();
     origin.samples.begin = origin.data.next_sample;
-    MS_ASSIGN_OR_RETURN(batch.datums, draw());
+    MS_ASSIGN_OR_RETURN(batch.datums, draw(step));
     origin.samples.end = source_.state().next_sample;
     const auto is_it = [&](const SampleRange& range) {
       return range.begin == origin.samples.begin;
@@ -43,7 +43,7 @@ Result<StepBatch> BatchStream::next(int64_t step) {
 Result<std::vector<Datum>> BatchStream::again(const BatchOrigin& origin) {
   const DataState now = source_.state();
   MS_RETURN_IF_ERROR(source_.restore(origin.data));
-  MS_ASSIGN_OR_RETURN(std::vector<Datum> datums, draw());
+  MS_ASSIGN_OR_RETURN(std::vector<Datum> datums, draw(origin.step));
   MS_RETURN_IF_ERROR(source_.restore(now));
   return datums;
 }
@@ -66,11 +66,12 @@ void BatchStream::add_left_out(const std::string& text) {
   }
 }
 
-Result<std::vector<Datum>> BatchStream::draw() {
-  if (recipe_.batch_tokens == 0) return source_.next(recipe_.batch_size);
+Result<std::vector<Datum>> BatchStream::draw(int64_t step) {
+  const int64_t size = sizes_.size(step);
+  if (!sizes_.in_tokens) return source_.next(size);
   std::vector<Datum> datums;
   int64_t tokens = 0;
-  while (tokens < recipe_.batch_tokens) {
+  while (tokens < size) {
     MS_ASSIGN_OR_RETURN(std::vector<Datum> one, source_.next(1));
     for (Datum& datum : one) {
       tokens += static_cast<int64_t>(datum.tokens.size());

@@ -1,7 +1,8 @@
 // BatchStream: which samples make a step's batch.
 //
 // The one idea: batches are cut from one stream of samples, whose place before each is known, so
-// that a batch can be left out, named and drawn again.
+// that a batch can be left out, named and drawn again; how large they are (batch_schedule.h) does
+// not change the stream.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "mainspring/base/status.h"
 #include "mainspring/batch/datum.h"
 #include "mainspring/data/sample_source.h"
+#include "mainspring/train/batch_schedule.h"
 #include "mainspring/train/recipe.h"
 
 namespace mainspring {
@@ -43,7 +45,8 @@ BatchOrigin parse_origin(const std::string& text, const DataState& data);
 class BatchStream {
  public:
   /// `source` outlives the stream.
-  BatchStream(const TrainRecipe& recipe, SampleSource& source) : recipe_(recipe), source_(source) {}
+  BatchStream(const TrainRecipe& recipe, SampleSource& source)
+      : sizes_(BatchSchedule::of(recipe)), source_(source) {}
 
   /// The next batch that is not left out, for a run that has done `step` steps. Errors: the
   /// source's.
@@ -59,9 +62,10 @@ class BatchStream {
   void add_left_out(const std::string& text);
 
  private:
-  Result<std::vector<Datum>> draw();
+  /// The batch of `step` from where the stream stands.
+  Result<std::vector<Datum>> draw(int64_t step);
 
-  const TrainRecipe& recipe_;
+  BatchSchedule sizes_;
   SampleSource& source_;
   std::vector<SampleRange> left_out_;
 };

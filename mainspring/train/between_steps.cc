@@ -8,7 +8,7 @@ namespace mainspring {
 Status TrainingRun::evaluate() {
   if (!setup_.eval_rows.empty()) {
     MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
-                        setup_.engine->forward(setup_.id, setup_.eval_rows, "cross_entropy"));
+                        setup_.engine->forward(setup_.eval_id, setup_.eval_rows, "cross_entropy"));
     const double loss = result.loss_sum / result.weight_sum;
     if (result_.num_evals == 0) result_.first_eval_loss = loss;
     result_.last_eval_loss = loss;
@@ -19,10 +19,11 @@ Status TrainingRun::evaluate() {
     progress_->eval(metrics);
     MS_RETURN_IF_ERROR(folder_->append_eval(metrics));
   }
-  MS_ASSIGN_OR_RETURN(const auto samples, answer_prompts(*setup_.engine, setup_.id, setup_.text,
-                                                         {.prompts = recipe_.train.sample_prompts,
-                                                          .max_tokens = recipe_.train.sample_tokens,
-                                                          .step = step_}));
+  MS_ASSIGN_OR_RETURN(const auto samples,
+                      answer_prompts(*setup_.engine, setup_.eval_id, setup_.text,
+                                     {.prompts = recipe_.train.sample_prompts,
+                                      .max_tokens = recipe_.train.sample_tokens,
+                                      .step = step_}));
   for (const RunSample& sample : samples) {
     MS_RETURN_IF_ERROR(folder_->append_sample(sample));
     progress_->message("  " + sample.pieces[0].text + "  -> " + sample.pieces[1].text);

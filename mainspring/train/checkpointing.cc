@@ -4,7 +4,6 @@ namespace mainspring {
 namespace {
 
 constexpr const char* kAdamStep = "adam_step";
-constexpr std::string_view kModelPrefix = "model/";
 
 bool is_adapter(const Engine& engine, ModelId id) { return engine.adapter_spec(id).ok(); }
 
@@ -13,9 +12,20 @@ StoredTensor renamed(StoredTensor tensor, const std::string& name) {
   return tensor;
 }
 
-// "model/x" -> x as it is called in the model's file.
-std::string file_name_of(const std::string& name, bool adapter) {
-  return adapter ? peft_tensor_name(name) : name;
+// Where a tensor of Engine::State is kept: "<role>/<name in the file>", as a checkpoint has it.
+struct Place {
+  std::string role;
+  std::string name;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+Place place_of(const std::string& name, bool adapter) {
+  for (const std::string role : {"model", "ema"}) {  // weights, as their model's file names them
+    if (!name.starts_with(role + "/")) continue;
+    const std::string weight = name.substr(role.size() + 1);
+    return {role, adapter ? peft_tensor_name(weight) : weight};
+  }
+  return {"optimizer", name};
 }
 
 }  // namespace
@@ -23,23 +33,22 @@ std::string file_name_of(const std::string& name, bool adapter) {
 Result<CheckpointContent> checkpoint_content(const Engine& engine, ModelId id, TrainState state) {
   MS_ASSIGN_OR_RETURN(const Engine::State engine_state, engine.state(id));
   const bool adapter = is_adapter(engine, id);
-  CheckpointFile model{.file_name = adapter ? "adapter_model.safetensors" : "model.safetensors",
-                       .role = "model",
-                       .tensors = {},
-                       .metadata = {}};
-  CheckpointFile optimizer{
-      .file_name = "optimizer.safetensors", .role = "optimizer", .tensors = {}, .metadata = {}};
+  std::map<std::string, CheckpointFile> files;  // by role
+  for (const auto& [role, file_name] :
+       {std::pair{"model", adapter ? "adapter_model.safetensors" : "model.safetensors"},
+        {"optimizer", "optimizer.safetensors"},
+        {"ema", kEmaFile}}) {
+    files[role].role = role;
+    files[role].file_name = file_name;
+  }
   for (const auto& [name, tensor] : engine_state.tensors) {
-    if (name.starts_with(kModelPrefix)) {
-      const std::string file_name = file_name_of(name.substr(kModelPrefix.size()), adapter);
-      model.tensors[file_name] = renamed(tensor, file_name);
-    } else {
-      optimizer.tensors[name] = tensor;
-    }
+    const Place place = place_of(name, adapter);
+    files[place.role].tensors[place.name] = renamed(tensor, place.name);
   }
   CheckpointContent content{.state = std::move(state), .files = {}, .texts = {}};
   content.state.extra[kAdamStep] = std::to_string(engine_state.step);
-  content.files = {std::move(model), std::move(optimizer)};
+  content.files = {std::move(files["model"]), std::move(files["optimizer"])};
+  if (!files["ema"].tensors.empty()) content.files.push_back(std::move(files["ema"]));
   if (adapter) {
     MS_ASSIGN_OR_RETURN(const Adapter values, engine.adapter(id));
     content.texts["adapter_config.json"] =
@@ -60,24 +69,22 @@ Result<CheckpointContent> checkpoint_content(const Engine& engine, ModelId id, T
 Status restore_engine(Engine& engine, ModelId id, const Checkpoint& checkpoint) {
   const bool adapter = is_adapter(engine, id);
   MS_ASSIGN_OR_RETURN(const Engine::State own, engine.state(id));
-  TensorSet by_file_name;
+  std::map<Place, StoredTensor> saved;
   for (const CheckpointFile& file : checkpoint.files) {
-    by_file_name.insert(file.tensors.begin(), file.tensors.end());
+    for (const auto& [name, tensor] : file.tensors) saved[{file.role, name}] = tensor;
   }
   Engine::State state;
   for (const auto& [name, tensor] : own.tensors) {
-    const std::string file_name = name.starts_with(kModelPrefix)
-                                      ? file_name_of(name.substr(kModelPrefix.size()), adapter)
-                                      : name;
-    const auto found = by_file_name.find(file_name);
-    if (found == by_file_name.end()) {
-      return invalid_argument(checkpoint.path + ": no tensor " + file_name +
+    const Place place = place_of(name, adapter);
+    const auto found = saved.find(place);
+    if (found == saved.end()) {
+      return invalid_argument(checkpoint.path + ": no tensor " + place.role + "/" + place.name +
                               ": was it saved with another recipe?");
     }
     state.tensors[name] = renamed(found->second, name);
   }
-  if (state.tensors.size() != by_file_name.size()) {
-    return invalid_argument(checkpoint.path + ": has " + std::to_string(by_file_name.size()) +
+  if (state.tensors.size() != saved.size()) {
+    return invalid_argument(checkpoint.path + ": has " + std::to_string(saved.size()) +
                             " tensors, this recipe " + std::to_string(state.tensors.size()));
   }
   const auto step = checkpoint.state.extra.find(kAdamStep);

@@ -2,7 +2,7 @@
 //
 // The one idea: an adapter is saved as a PEFT folder and full weights as Hugging Face's
 // model.safetensors, so a checkpoint is usable as it lies; moments sit beside them in
-// optimizer.safetensors.
+// optimizer.safetensors, the moving average under the weights' own names in ema.safetensors.
 #pragma once
 
 #include <string>
@@ -11,6 +11,9 @@
 #include "mainspring/engine/engine.h"
 
 namespace mainspring {
+
+/// The file of a checkpoint that holds the moving average of the weights, if the run keeps one.
+inline constexpr const char* kEmaFile = "ema.safetensors";
 
 /// The tensors and texts of model `id` and `state`; tensors are the engine's own memory
 /// (ckpt/writer.h says when they must not change).

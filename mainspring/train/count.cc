@@ -4,6 +4,7 @@
 
 #include "mainspring/models/decoder.h"
 #include "mainspring/run/progress.h"
+#include "mainspring/train/batch_schedule.h"
 #include "mainspring/train/new_model.h"
 #include "mainspring/train/setup.h"
 
@@ -53,11 +54,12 @@ int64_t multiplied_weights(const ModelConfig& config) {
 
 Result<int64_t> state_bytes(const Recipe& recipe, const NamedShapes& params) {
   const OptimizerPlan plan = optimizer_plan(recipe);
-  MS_ASSIGN_OR_RETURN(const auto parts, assign_params(plan, params));
+  const DType dtype = weights_dtype(recipe);
+  MS_ASSIGN_OR_RETURN(const auto parts, assign_params(plan, params, dtype));
   int64_t bytes = 0;
   for (size_t i = 0; i < params.size(); ++i) {
-    for (const OptimizerState& state : optimizer_states(parts[i].kind, params[i].second)) {
-      bytes += 4 * state.shape.num_elements({});
+    for (const OptimizerState& state : optimizer_states(parts[i].kind, params[i].second, dtype)) {
+      bytes += dtype_bytes(state.dtype, state.shape.num_elements({}));
     }
   }
   return bytes;
@@ -86,21 +88,29 @@ Result<RecipeCount> count_recipe(const Recipe& recipe) {
   count.flops_formula =
       std::string(full ? "6" : "4") +
       " N (linears and head) + 6 layers h c T (attention, T = " + std::to_string(context) + ")";
-  count.tokens_per_step = recipe.train.batch_tokens > 0 ? recipe.train.batch_tokens + context - 1
-                                                        : recipe.train.batch_size * context;
-  count.tokens = count.tokens_per_step * recipe.train.steps;
+  const BatchSchedule batches = BatchSchedule::of(recipe.train);
+  // A batch in tokens ends with the sequence that fills it.
+  const int64_t scale = batches.in_tokens ? 1 : context;
+  const int64_t excess = batches.in_tokens ? context - 1 : 0;
+  count.tokens_per_step = batches.full * scale + excess;
+  count.tokens = batches.total(recipe.train.steps) * scale + recipe.train.steps * excess;
   count.optimal_tokens = kOptimalTokens * count.parameters;
   const int64_t tied = full && config.tied_embeddings ? config.vocabulary * config.d : 0;
-  count.weight_bytes = 4 * count.trained + (makes_model(recipe) ? 4 * count.parameters : 0);
+  const int64_t width = dtype_bytes(weights_dtype(recipe), 1);
+  count.weight_bytes = width * (count.trained + (makes_model(recipe) ? count.parameters : 0));
   count.gradient_bytes = 4 * (count.trained + tied);
   MS_ASSIGN_OR_RETURN(count.optimizer_bytes, state_bytes(recipe, trained));
-  // Forward and input-gradient layouts.
-  count.layout_bytes = 2 * weights * (recipe.model.dtype == "f32" ? 4 : 2);
+  const int64_t layout = weights * (recipe.model.dtype == "f32" ? 4 : 2);
+  count.layout_bytes = 2 * layout;  // forward and input-gradient
+  if (recipe.train.ema > 0) {
+    count.ema_bytes = 4 * count.trained + (full && recipe.train.ema_eval ? layout : 0);
+  }
   return count;
 }
 
 std::string count_text(const RecipeCount& c) {
-  const int64_t total = c.weight_bytes + c.gradient_bytes + c.optimizer_bytes + c.layout_bytes;
+  const int64_t total =
+      c.weight_bytes + c.ema_bytes + c.gradient_bytes + c.optimizer_bytes + c.layout_bytes;
   const double per_parameter =
       static_cast<double>(c.tokens) / static_cast<double>(std::max<int64_t>(1, c.parameters));
   return "parameters          " + count_of(c.parameters) + " (" + count_of(c.trained) +
@@ -112,9 +122,10 @@ std::string count_text(const RecipeCount& c) {
          " tokens: 20 per parameter (Hoffmann et al. 2022, arXiv:2203.15556)\n" +
          "FLOPs of the run    " + format_count(c.flops_per_token * static_cast<double>(c.tokens)) +
          "\n" + "memory              " + bytes_text(total) + ": weights " +
-         bytes_text(c.weight_bytes) + ", gradients " + bytes_text(c.gradient_bytes) +
-         ", optimizer " + bytes_text(c.optimizer_bytes) + ", layouts " +
-         bytes_text(c.layout_bytes) + "; activations: mainspring inspect plan\n";
+         bytes_text(c.weight_bytes) +
+         (c.ema_bytes > 0 ? ", moving average " + bytes_text(c.ema_bytes) : "") + ", gradients " +
+         bytes_text(c.gradient_bytes) + ", optimizer " + bytes_text(c.optimizer_bytes) +
+         ", layouts " + bytes_text(c.layout_bytes) + "; activations: mainspring inspect plan\n";
 }
 
 }  // namespace mainspring

@@ -18,6 +18,7 @@ struct RecipeCount {
   int64_t optimal_tokens = 0;   // 20 per parameter
   // Bytes held for the whole run; what a step adds is in `mainspring inspect plan`.
   int64_t weight_bytes = 0;  // masters, and the base they came from
+  int64_t ema_bytes = 0;     // the moving average, and its layouts if evaluations take it
   int64_t gradient_bytes = 0;
   int64_t optimizer_bytes = 0;
   int64_t layout_bytes = 0;  // weights as the kernels read them

@@ -1,6 +1,7 @@
 #include "mainspring/train/new_model.h"
 
 #include "mainspring/models/random_model.h"
+#include "mainspring/train/setup.h"
 
 namespace mainspring {
 
@@ -39,6 +40,7 @@ Result<std::shared_ptr<const LoadedModel>> make_new_model(const Recipe& recipe, 
                                  {.seed = recipe.seed,
                                   .scheme = scheme,
                                   .std = recipe.model.init_std,
+                                  .dtype = weights_dtype(recipe),
                                   .num_threads = num_threads},
                                  std::move(source));
   return model.ok() ? std::move(model) : model.status().with_context("[model]");

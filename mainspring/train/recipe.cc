@@ -223,7 +223,8 @@ void Schema::add_model(ModelRecipe& model) {
   number("model.init_std", model.init_std, 0, 10, "standard deviation of new weights");
   text("model.tokenizer", model.tokenizer,
        "of a new model: tokenizer.json, its folder or a .gguf file; empty: one token per byte");
-  choice("model.dtype", model.dtype, {"bf16", "f32"}, "compute dtype; masters and moments are f32");
+  choice("model.dtype", model.dtype, {"bf16", "f32"},
+         "compute dtype; optim.state says that of masters");
   choice("model.quantise", model.quantise, {"", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "nf4"},
          "store the frozen base's linears quantised (QLoRA); empty: as in the file");
 }
@@ -256,6 +257,11 @@ void Schema::add_training(Recipe& r) {
   integer("train.batch_size", r.train.batch_size, 1, "sequences per optimizer step");
   integer("train.batch_tokens", r.train.batch_tokens, 0,
           "at least so many tokens per step instead; 0: off");
+  integer("train.batch_ramp_from", r.train.batch_ramp_from, 0,
+          "batch of the first step (sequences, or tokens with train.batch_tokens); it rises evenly "
+          "to the full batch");
+  integer("train.batch_ramp_steps", r.train.batch_ramp_steps, 0,
+          "steps until the batch is full; 0: from the first on");
   integer("train.gradient_leaf", r.train.gradient_leaf, 0,
           "sequences whose gradients fold into one sum before these add up in a tree; 0: all");
   integer("train.micro_batch_rows", r.train.micro_batch_rows, 0,
@@ -274,6 +280,11 @@ void Schema::add_training(Recipe& r) {
          "a spike is so many median distances above the median of the last losses");
   integer("train.spike_window", r.train.spike_window, 4, "losses that say what is usual");
   integer("train.max_spikes", r.train.max_spikes, 1, "spikes before the run stops");
+  number("train.ema", r.train.ema, 0, 0.9999999,
+         "decay of a moving average of the weights, kept beside them in f32; 0: none");
+  boolean("train.ema_warmup", r.train.ema_warmup,
+          "the decay of step t is at most (1 + t) / (10 + t)");
+  boolean("train.ema_eval", r.train.ema_eval, "evaluations and samples take the averaged weights");
   integer("train.max_bad_steps", r.train.max_bad_steps, 1,
           "non-finite steps in a row before the run stops");
   integer("train.eval_every", r.train.eval_every, 0,
@@ -292,7 +303,11 @@ void Schema::add_training(Recipe& r) {
 
 void Schema::add_optim(OptimRecipe& optim) {
   choice("optim.optimizer", optim.optimizer, optimizer_names(),
-         "what moves the weights; muon: hidden matrices, with adamw for the rest");
+         "what moves the weights; muon: hidden matrices, with adamw for the rest; adamw8bit: adamw "
+         "with moments in 8 bits, in f32 for parameters of fewer than 4096 elements");
+  choice("optim.state", optim.state, {"f32", "bf16"},
+         "what weights and moments are kept in; bf16: no f32 masters, rounded by chance (tune.mode "
+         "= \"full\"; adamw, adamw8bit, lion)");
   const auto groups = [&optim](const ConfigValue& value) {
     return read_groups(value, optim.groups);
   };

@@ -66,6 +66,8 @@ struct TrainRecipe {
   int64_t steps = 100;
   int64_t batch_size = 8;          // sequences per optimizer step
   int64_t batch_tokens = 0;        // > 0: at least so many tokens per step instead
+  int64_t batch_ramp_from = 0;     // batch of the first step, in the batch's own unit
+  int64_t batch_ramp_steps = 0;    // steps until the batch is full; 0: from the first on
   int64_t gradient_leaf = 0;       // sequences to a gradient leaf; 0: all
   int64_t micro_batch_rows = 0;    // 0: from memory
   std::string recompute = "none";  // none | selective | full
@@ -75,6 +77,9 @@ struct TrainRecipe {
   double spike_factor = 20.0;      // median distances above the median loss
   int64_t spike_window = 32;       // losses that say what is usual
   int64_t max_spikes = 20;         // before the run stops
+  double ema = 0.0;                // decay of the moving average of the weights; 0: none is kept
+  bool ema_warmup = true;          // a smaller decay in the first steps
+  bool ema_eval = true;            // evaluations and samples take the average
   int64_t max_bad_steps = 3;       // non-finite steps in a row before the run stops
   int64_t eval_every = 0;          // 0: at the end only
   int64_t eval_rows = 64;
@@ -92,7 +97,8 @@ struct GroupRecipe {
 };
 
 struct OptimRecipe {
-  std::string optimizer = "adamw";  // adamw | muon | lion | adafactor
+  std::string optimizer = "adamw";  // adamw | muon | lion | adafactor | adamw8bit
+  std::string state = "f32";        // f32 | bf16: weights and moments, without f32 masters
   std::vector<GroupRecipe> groups;
   double lr = 2e-4;
   double beta1 = 0.9;

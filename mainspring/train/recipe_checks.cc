@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "mainspring/optim/optimizer.h"
 
 namespace mainspring {
 namespace {
@@ -72,6 +75,49 @@ Status check_spikes(const Recipe& r) {
   return {};
 }
 
+Status check_batch(const Recipe& r) {
+  const TrainRecipe& t = r.train;
+  if ((t.batch_ramp_steps > 0) != (t.batch_ramp_from > 0)) {
+    return invalid_argument(
+        "train.batch_ramp_from and train.batch_ramp_steps belong together: set both above 0, or "
+        "neither");
+  }
+  const bool in_tokens = t.batch_tokens > 0;
+  const int64_t full = in_tokens ? t.batch_tokens : t.batch_size;
+  if (t.batch_ramp_from > full) {
+    return invalid_argument(std::string("train.batch_ramp_from: expected at most ") +
+                            (in_tokens ? "train.batch_tokens (" : "train.batch_size (") +
+                            std::to_string(full) + "), got " + std::to_string(t.batch_ramp_from));
+  }
+  if (t.batch_ramp_steps > t.steps) {
+    return invalid_argument("train.batch_ramp_steps: expected at most train.steps (" +
+                            std::to_string(t.steps) + "), got " +
+                            std::to_string(t.batch_ramp_steps));
+  }
+  return {};
+}
+
+Status check_state(const Recipe& r) {
+  if (r.optim.state == "f32") return {};
+  if (r.tune.mode != "full") {
+    return invalid_argument("optim.state = \"" + r.optim.state +
+                            "\" belongs to tune.mode = \"full\": an adapter's f32 masters are "
+                            "small");
+  }
+  std::vector<std::pair<std::string, std::string>> named{{"optim.optimizer", r.optim.optimizer}};
+  for (size_t i = 0; i < r.optim.groups.size(); ++i) {
+    const std::string& name = r.optim.groups[i].optimizer;
+    if (!name.empty()) named.push_back({"optim.groups[" + std::to_string(i) + "].optimizer", name});
+  }
+  for (const auto& [key, name] : named) {
+    const auto kind = parse_optimizer(name);
+    if (!kind.ok() || takes_bf16(*kind)) continue;
+    return invalid_argument(key + " = \"" + name + "\" needs f32 masters: with optim.state = \"" +
+                            r.optim.state + "\" take adamw, adamw8bit or lion");
+  }
+  return {};
+}
+
 Status check_schedule(const Recipe& r) {
   if (r.optim.schedule == "wsd" && r.optim.decay_steps == 0) {
     return invalid_argument("optim.schedule = \"wsd\" needs optim.decay_steps > 0");
@@ -135,6 +181,8 @@ Status check_recipe(const Recipe& r) {
     return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
   }
   MS_RETURN_IF_ERROR(check_tune(r));
+  MS_RETURN_IF_ERROR(check_batch(r));
+  MS_RETURN_IF_ERROR(check_state(r));
   return check_schedule(r);
 }
 

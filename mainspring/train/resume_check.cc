@@ -24,6 +24,7 @@ constexpr std::string_view kFree[] = {
     "train.max_spikes",
     "train.eval_every",
     "train.eval_rows",
+    "train.ema_eval",
     "train.sample_prompts",
     "train.sample_tokens",
     "train.disabled_passes",
@@ -31,7 +32,7 @@ constexpr std::string_view kFree[] = {
 
 bool may_change(const std::string& key) {
   // Which states there are: a checkpoint has them.
-  if (key == "optim.optimizer" || key == "optim.groups") return false;
+  if (key == "optim.optimizer" || key == "optim.groups" || key == "optim.state") return false;
   return key.starts_with("optim.") || key.starts_with("checkpoint.") ||
          std::find(std::begin(kFree), std::end(kFree), key) != std::end(kFree);
 }

@@ -60,7 +60,9 @@ Status check_rank(const Recipe& recipe, const ModelConfig& config) {
 }
 
 Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
-  if (recipe.tune.mode == "full") return engine.add_full();
+  if (recipe.tune.mode == "full") {
+    return engine.add_full({.weights = weights_dtype(recipe), .seed = recipe.seed});
+  }
   return engine.add_lora({.rank = recipe.tune.rank,
                           .alpha = static_cast<float>(recipe.tune.alpha),
                           .dropout = static_cast<float>(recipe.tune.dropout),
@@ -134,6 +136,10 @@ Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe,
                             ": no tokenizer, so only data.format = \"tokens\" can be read");
   }
   return std::make_shared<const RowEncoder>(text.tokenizer, text.chat_template, options);
+}
+
+DType weights_dtype(const Recipe& recipe) {
+  return recipe.optim.state == "bf16" ? DType::kBF16 : DType::kF32;
 }
 
 OptimizerPlan optimizer_plan(const Recipe& recipe) {
@@ -215,6 +221,13 @@ Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   MS_ASSIGN_OR_RETURN(options.passes.recompute, parse_recompute(recipe.train.recompute));
   MS_ASSIGN_OR_RETURN(setup.engine, Engine::create(setup.model, executor, options));
   MS_ASSIGN_OR_RETURN(setup.id, add_trainable(recipe, *setup.engine));
+  setup.eval_id = setup.id;
+  if (recipe.train.ema > 0) {
+    MS_ASSIGN_OR_RETURN(const ModelId average,
+                        setup.engine->add_average(setup.id, {.decay = recipe.train.ema,
+                                                             .warmup = recipe.train.ema_warmup}));
+    if (recipe.train.ema_eval) setup.eval_id = average;
+  }
   MS_RETURN_IF_ERROR(
       setup.engine->set_optimizer(setup.id, optimizer_plan(recipe)).with_context("optim.groups"));
   MS_ASSIGN_OR_RETURN(setup.schedule.kind, parse_schedule(recipe.optim.schedule));

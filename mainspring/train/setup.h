@@ -20,6 +20,7 @@ struct TrainSetup {
   std::vector<Datum> eval_rows;
   std::unique_ptr<Engine> engine;
   ModelId id = kBaseModel;
+  ModelId eval_id = kBaseModel;  // what evaluations and samples take: `id` or its average
   Schedule schedule;
 };
 
@@ -32,6 +33,9 @@ Result<std::shared_ptr<const LoadedModel>> load_recipe_model(const Recipe& recip
 DataOptions data_options(const Recipe& recipe);
 
 Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe, const ModelText& text);
+
+/// What trained weights are kept in.
+DType weights_dtype(const Recipe& recipe);
 
 /// The optimizers and groups as the recipe states them.
 OptimizerPlan optimizer_plan(const Recipe& recipe);

@@ -174,7 +174,8 @@ void TrainingRun::record_step(const StepWork& work) {
   const ForwardBackwardResult& result = work.result;
   const double total_s = work.data_s + work.pass_s + work.update_s;
   std::map<std::string, double> more{
-      {"micro_batches", static_cast<double>(result.num_micro_batches)}};
+      {"micro_batches", static_cast<double>(result.num_micro_batches)},
+      {"sequences", static_cast<double>(work.datums.size())}};
   double loss = work.loss();
   if (recipe_.train.z_loss > 0) {  // shown apart, so that losses of runs compare
     const double whole = loss;

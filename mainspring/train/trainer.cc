@@ -115,8 +115,14 @@ Status TrainingRun::open() {
   MS_RETURN_IF_ERROR(write_info());
   say(plan_text());
   for (const SourceReport& report : setup_.data->report()) say(source_text(report));
-  progress_ = std::make_unique<Progress>(ProgressOptions{
-      .total_steps = recipe_.train.steps, .first_step = step_, .head = options_.line_head});
+  progress_ = std::make_unique<Progress>(
+      ProgressOptions{.total_steps = recipe_.train.steps,
+                      .first_step = step_,
+                      .work_until =
+                          [batches = BatchSchedule::of(recipe_.train)](int64_t step) {
+                            return static_cast<double>(batches.total(step));
+                          },
+                      .head = options_.line_head});
   std::string message = "started";
   if (options_.resume) {
     message = "resumed at step " + std::to_string(step_);
@@ -144,6 +150,17 @@ Status TrainingRun::write_info() {
   return folder_->write_info(info);
 }
 
+std::string TrainingRun::batch_text() const {
+  const BatchSchedule batches = BatchSchedule::of(recipe_.train);
+  std::string text = batches.in_tokens ? format_counted(batches.full, "token") + " or more"
+                                       : format_counted(batches.full, "sequence");
+  if (batches.ramp_steps > 0) {
+    text += " (from " + std::to_string(batches.from) + ", rising over " +
+            format_counted(batches.ramp_steps, "step") + ")";
+  }
+  return text;
+}
+
 std::string TrainingRun::plan_text() const {
   const ModelConfig& config = setup_.model->config;
   const auto held_out = static_cast<int64_t>(setup_.eval_rows.size());
@@ -152,8 +169,8 @@ std::string TrainingRun::plan_text() const {
          recipe_.tune.mode + ", " + recipe_.model.dtype + ", " + std::string(executor_.name()) +
          ", " + format_counted(executor_.num_threads(), "thread") + "; " +
          format_counted(setup_.data->num_rows(), "row") + ", " + std::to_string(held_out) +
-         " held out; " + format_counted(recipe_.train.steps, "step") + " of " +
-         format_counted(recipe_.train.batch_size, "sequence") + " in micro-batches of at most " +
+         " held out; " + format_counted(recipe_.train.steps, "step") + " of " + batch_text() +
+         " in micro-batches of at most " +
          format_counted(setup_.engine->options().max_micro_batch_rows, "row");
 }
 

@@ -55,6 +55,7 @@ class TrainingRun {
   Status set_up_parts();
   Status write_info();
   std::string plan_text() const;
+  std::string batch_text() const;
   TrainedPart trained_part() const {
     return {recipe_.tune.mode == "full", recipe_.tune.rank, recipe_.tune.targets};
   }

@@ -1,0 +1,92 @@
+// A tiny model trained from a recipe in a folder of its own: what several tests share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mainspring/ckpt/checkpoint.h"
+#include "mainspring/io/test_dir.h"
+#include "mainspring/train/trainer.h"
+#include "tests/support/golden_files.h"
+
+namespace mainspring {
+
+class TinyRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream rows(dir_ + "/rows.jsonl");
+    for (int i = 0; i < 24; ++i) {
+      rows << "{\"tokens\": [";
+      for (int t = 0; t < 12 + i % 5; ++t) rows << (t > 0 ? ", " : "") << (7 * t + i % 3) % 200;
+      rows << "]}\n";
+    }
+    std::ofstream(dir_ + "/recipe.toml")
+        << "seed = 3\n[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
+        << "\"\n[data]\nfiles = [\"" << dir_
+        << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\nheld_out = 0.2\n"
+        << "[tune]\nmode = \"full\"\nrank = 4\n[train]\nsteps = 20\nbatch_size = 4\n"
+        << "[optim]\nlr = 0.002\n";
+  }
+
+  struct Where {
+    bool resume = false;
+    int64_t stop_after = -1;  // steps; -1: never
+    int threads = 2;
+    std::string isa = {};
+  };
+
+  Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets,
+                          const Where& where = {}) {
+    const auto recipe = load_recipe(dir_ + "/recipe.toml", sets);
+    if (!recipe.ok()) return recipe.status();
+    const auto executor = test::make_executor(where.threads, where.isa);
+    int64_t asked = 0;
+    said_.clear();
+    samples_.clear();
+    TrainOptions options;
+    options.run_dir = dir_ + "/" + name;
+    options.resume = where.resume;
+    options.should_stop = [&] { return where.stop_after >= 0 && asked++ >= where.stop_after; };
+    options.before_step = [&](std::vector<Datum>& datums, double&) {
+      std::vector<uint64_t>& batch = samples_.emplace_back();
+      for (const Datum& datum : datums) batch.push_back(datum.sample_index);
+    };
+    options.say = [&](const std::string& line) { said_ += line + "\n"; };
+    return run_training(*recipe, *executor, options);
+  }
+
+  std::string refusal(const std::vector<std::string>& sets) {
+    return run("refused", sets).status().message();
+  }
+
+  Checkpoint newest(const std::string& name) {
+    return *load_newest_checkpoint(dir_ + "/" + name + "/checkpoints").value().checkpoint;
+  }
+  std::string digest(const std::string& name) { return newest(name).manifest.digest; }
+
+  /// A cut and resumed run's digest is that of one that was not; both are left in the folder.
+  void expect_resumes(const std::string& name, const std::vector<std::string>& sets) {
+    ASSERT_TRUE(run(name + "-whole", sets).ok());
+    ASSERT_TRUE(run(name + "-cut", sets, {.stop_after = 7}).ok());
+    const auto resumed = run(name + "-cut", sets, {.resume = true});
+    ASSERT_TRUE(resumed.ok()) << resumed.status().to_string();
+    EXPECT_EQ(digest(name + "-whole"), digest(name + "-cut")) << name;
+  }
+
+  std::string text(const std::string& name) {
+    std::ifstream in(dir_ + "/" + name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  TestDir folder_;
+  const std::string& dir_ = folder_.path();
+  std::string said_;
+  std::vector<std::vector<uint64_t>> samples_;  // of the last run's batches
+};
+
+}  // namespace mainspring
