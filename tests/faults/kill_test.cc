@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -26,9 +27,7 @@ std::string program() {
   return std::string(binary_dir != nullptr ? binary_dir : "build") + "/mainspring";
 }
 
-/// Starts the program with these arguments, its output in files of `dir`, kills it after `kill_ms`
-/// (never if < 0), and gives its exit status.
-int run_program(const std::string& dir, std::vector<std::string> arguments, int kill_ms) {
+pid_t start_program(const std::string& dir, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -40,12 +39,35 @@ int run_program(const std::string& dir, std::vector<std::string> arguments, int 
     execv(argv[0], argv.data());
     _exit(127);
   }
+  return child;
+}
+
+/// Starts the program with these arguments, its output in files of `dir`, kills it after `kill_ms`
+/// (never if < 0), and gives its exit status.
+int run_program(const std::string& dir, std::vector<std::string> arguments, int kill_ms) {
+  const pid_t child = start_program(dir, std::move(arguments));
   if (kill_ms >= 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(kill_ms));
     kill(child, SIGKILL);
   }
   int status = 0;
   waitpid(child, &status, 0);
+  return status;
+}
+
+/// The same, killed as soon as `is_time` says so.
+int run_program_until(const std::string& dir, std::vector<std::string> arguments,
+                      const std::function<bool()>& is_time) {
+  const pid_t child = start_program(dir, std::move(arguments));
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (is_time()) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return status;
 }
 
@@ -112,27 +134,35 @@ std::string table_of(const std::string& path) {
   return json_text(json, 1);
 }
 
-TEST_F(Killed, ASweepAtRandomMomentsAndResumedGivesTheSameTable) {
+/// Steps that the points of a sweep have written down.
+int num_steps(const std::string& sweep) {
+  int lines = 0;
+  if (!fs::exists(sweep + "/points")) return 0;
+  for (const auto& point : fs::directory_iterator(sweep + "/points")) {
+    std::ifstream file(point.path() / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) ++lines;
+  }
+  return lines;
+}
+
+TEST_F(Killed, ASweepInTheMidstOfItsPointsAndResumedGivesTheSameTable) {
   std::ofstream(dir_ + "/grid.toml")
       << "recipe = \"" << dir_ << "/recipe.toml\"\nmetric = \"train_loss\"\n"
       << "[set]\ntrain.steps = 20\n[grid]\noptim.lr = [0.001, 0.01]\nseed = [0, 1]\n";
-  const auto sweep = [&](const std::string& name, int kill_ms) {
-    std::vector<std::string> arguments{"sweep",           dir_ + "/grid.toml", "--sweep-dir",
-                                       dir_ + "/" + name, "--threads",         "1"};
-    if (fs::exists(dir_ + "/" + name + "/sweep.json")) arguments.push_back("--resume");
-    return run_program(dir_, std::move(arguments), kill_ms);
+  const auto arguments = [&](const std::string& name) {
+    std::vector<std::string> result{"sweep",           dir_ + "/grid.toml", "--sweep-dir",
+                                    dir_ + "/" + name, "--threads",         "1"};
+    if (fs::exists(dir_ + "/" + name + "/sweep.json")) result.push_back("--resume");
+    return result;
   };
-  ASSERT_EQ(sweep("whole", -1), 0);
-  int kills = 0;
-  int kills_inside = 0;
-  for (int kill_ms : {60, 200, 300, 420, 350, 550}) {
-    if (!WIFSIGNALED(sweep("cut", kill_ms))) continue;
-    ++kills;
-    if (fs::exists(dir_ + "/cut/sweep.json")) ++kills_inside;
+  ASSERT_EQ(run_program(dir_, arguments("whole"), -1), 0);
+  // Of 80 steps, 20 a point with a checkpoint every third.
+  for (const int steps : {1, 11, 20, 34, 55, 79}) {
+    const int status = run_program_until(dir_, arguments("cut"),
+                                         [&] { return num_steps(dir_ + "/cut") >= steps; });
+    EXPECT_TRUE(WIFSIGNALED(status)) << steps;
   }
-  EXPECT_GT(kills, 1) << "no kill hit the sweep: it is too short for this test";
-  EXPECT_GT(kills_inside, 0) << "no kill hit a point: the kills come too early";
-  ASSERT_EQ(sweep("cut", -1), 0);
+  ASSERT_EQ(run_program(dir_, arguments("cut"), -1), 0);
   EXPECT_EQ(table_of(dir_ + "/whole/results.json"), table_of(dir_ + "/cut/results.json"));
   for (const auto& point : fs::directory_iterator(dir_ + "/whole/points")) {
     const std::string name = "/points/" + point.path().filename().string();
