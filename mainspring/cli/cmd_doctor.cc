@@ -10,7 +10,6 @@
 #include "mainspring/cli/exit_code.h"
 #include "mainspring/exec/cpu/cpu_executor.h"
 #include "mainspring/exec/cpu/isa.h"
-#include "mainspring/exec/cpu/isa.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/train/flops.h"
 
@@ -85,7 +84,8 @@ Status doctor(const DoctorFlags& flags) {
   for (const std::string& slower : choice.slower) {
     std::printf("slower path       %s\n", slower.c_str());
   }
-  if (!choice.failures.empty()) return internal_error("a path failed its self-test and is not used");
+  if (!choice.failures.empty())
+    return internal_error("a path failed its self-test and is not used");
   std::printf("self-test         every path above gives the scalar path's bits\n");
   return {};
 }

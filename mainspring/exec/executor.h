@@ -45,8 +45,8 @@ struct BorrowedTensor {
   std::shared_ptr<const void> owner;
 };
 
-/// Which matrices have their derived layouts remade at every use instead of kept: less memory, and a
-/// little slower (no bit changes).
+/// Which matrices have their derived layouts remade at every use instead of kept: less memory, and
+/// a little slower (no bit changes).
 enum class Repack {
   kNone,
   kQuantised,  // those stored quantised (QLoRA)

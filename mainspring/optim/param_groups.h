@@ -40,8 +40,9 @@ struct ParamPlan {
 };
 
 /// The part of each parameter, in the order given; `dtype`: what they are kept in. Errors: invalid
-/// argument for a pattern that takes no parameter, a group that earlier ones leave none, a vector in
-/// a Muon group, a setting out of range, or an optimizer that needs f32 masters where there are none.
+/// argument for a pattern that takes no parameter, a group that earlier ones leave none, a vector
+/// in a Muon group, a setting out of range, or an optimizer that needs f32 masters where there are
+/// none.
 Result<std::vector<ParamPlan>> assign_params(
     const OptimizerPlan& plan, const std::vector<std::pair<std::string, Shape>>& params,
     DType dtype = DType::kF32);

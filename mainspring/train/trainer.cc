@@ -115,14 +115,12 @@ Status TrainingRun::open() {
   MS_RETURN_IF_ERROR(write_info());
   say(plan_text());
   for (const SourceReport& report : setup_.data->report()) say(source_text(report));
-  progress_ = std::make_unique<Progress>(
-      ProgressOptions{.total_steps = recipe_.train.steps,
-                      .first_step = step_,
-                      .work_until =
-                          [batches = BatchSchedule::of(recipe_.train)](int64_t step) {
-                            return static_cast<double>(batches.total(step));
-                          },
-                      .head = options_.line_head});
+  progress_ = std::make_unique<Progress>(ProgressOptions{
+      .total_steps = recipe_.train.steps,
+      .first_step = step_,
+      .work_until = [batches = BatchSchedule::of(recipe_.train)](
+                        int64_t step) { return static_cast<double>(batches.total(step)); },
+      .head = options_.line_head});
   std::string message = "started";
   if (options_.resume) {
     message = "resumed at step " + std::to_string(step_);

@@ -209,8 +209,7 @@ Status quantise_nf4(const StoredTensor& tensor, StoredTensor& target, uint8_t* o
 
 Result<StoredTensor> quantise(const StoredTensor& tensor, DType dtype) {
   MS_CHECK(is_quantised(dtype), "not a quantised dtype");
-  if (is_quantised(tensor.dtype) || tensor.dtype == DType::kI32 ||
-      tensor.dtype == DType::kU8) {
+  if (is_quantised(tensor.dtype) || tensor.dtype == DType::kI32 || tensor.dtype == DType::kU8) {
     return unimplemented(
         "tensor '" + tensor.name + "' is stored as " + std::string(dtype_name(tensor.dtype)) +
         ": only f32, f16 and bf16 are quantised; a base that is quantised already is used as it is "

@@ -195,10 +195,11 @@ OpCase ema(std::vector<int64_t> shape, DType param, const std::string& suffix) {
           .name = "ema_" + suffix,
           .build =
               [=](CaseBuilder& b) {
-                b.tracer().node(OpKind::kEma,
-                                {b.state("average", shape), b.state("param", {param, {shape}}, -1, 1),
-                                 b.constant("rate", {1}, {0x1.8p-4})},
-                                NoAttrs{});
+                b.tracer().node(
+                    OpKind::kEma,
+                    {b.state("average", shape), b.state("param", {param, {shape}}, -1, 1),
+                     b.constant("rate", {1}, {0x1.8p-4})},
+                    NoAttrs{});
                 b.check_state("average");
               },
           .tolerance = {.sums = 4},

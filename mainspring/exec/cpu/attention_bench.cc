@@ -24,9 +24,7 @@ Isa path() {
 class Problem {
  public:
   Problem(int64_t rows, int64_t positions_before, int threads)
-      : rows_(rows),
-        pool_(threads),
-        context_(make_context(path(), pool_, DType::kBF16)) {
+      : rows_(rows), pool_(threads), context_(make_context(path(), pool_, DType::kBF16)) {
     shape_ = {9, 3, 64, 0.125f, 0};
     const int64_t keys = rows + positions_before;
     q_ = Values::random(DType::kBF16, keys * 9 * 64, 1, 2.0f);

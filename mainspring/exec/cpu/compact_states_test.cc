@@ -84,7 +84,8 @@ Values gradient(int64_t n, uint64_t seed) {
 void expect_nearest(const std::vector<double>& levels, uint8_t code, double y) {
   double least = HUGE_VAL;
   for (double level : levels) least = std::min(least, std::abs(level - y));
-  ASSERT_LE(std::abs(levels[code] - y), least + 0x1p-20 * std::abs(y) + 2e-8) << "code " << int{code};
+  ASSERT_LE(std::abs(levels[code] - y), least + 0x1p-20 * std::abs(y) + 2e-8)
+      << "code " << int{code};
 }
 
 // Twenty steps; each is the formula in f64 from the state before it.

@@ -263,13 +263,13 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
   const bool has_d_lse = std::get<HeadAttrs>(node.attrs).has_d_lse;
   return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad, kept, softcap,
           has_d_lse](RunState& run) {
-    Head head{.picked = run.counts.picked,
-              .d = d,
-              .weight = {vocabulary, d, forward ? run.layout(*forward) : nullptr,
-                         run.layout(input_grad)},
-              .x = run.at(in[0]),
-              .targets = run.at<int32_t>(in[2]),
-              .picks = run.table->picked.data()};
+    Head head{
+        .picked = run.counts.picked,
+        .d = d,
+        .weight = {vocabulary, d, forward ? run.layout(*forward) : nullptr, run.layout(input_grad)},
+        .x = run.at(in[0]),
+        .targets = run.at<int32_t>(in[2]),
+        .picks = run.table->picked.data()};
     head.softcap = softcap;
     kept.into(head, run);
     if (has_d_lse) head.d_lse = run.at<float>(in[5]);
