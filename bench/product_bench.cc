@@ -84,10 +84,7 @@ int sft(const Flags& flags) {
       .compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
       .max_micro_batch_rows = flags.number("--rows", batch * length + batch),
       .max_sequence_tokens = length};
-  const std::string recompute = flags.get("--recompute", "none");
-  options.passes.recompute = recompute == "full"        ? RecomputePolicy::kFull
-                             : recompute == "selective" ? RecomputePolicy::kSelective
-                                                        : RecomputePolicy::kNone;
+  options.passes.recompute = parse_recompute(flags.get("--recompute", "none")).value();
   const auto engine = Engine::create(model, *executor, options).value();
   const ModelId id =
       lora ? engine->add_lora({.rank = 16, .alpha = 32.0f}).value() : engine->add_full().value();

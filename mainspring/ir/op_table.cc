@@ -594,6 +594,7 @@ constexpr OpInfo kTable[] = {
      .flops = flops_pointwise},
     {.kind = OpKind::kAttention,
      .name = "attention",
+     .is_quadratic = true,
      .is_differentiable = true,
      .infer = infer_attention,
      .flops = flops_attention},

@@ -24,6 +24,7 @@ struct OpInfo {
       false;  // updates a state in place when it has that input; see aliased_input()
   int32_t aliased_input = -1;  // the (first) in-place input, if the node has so many inputs
   bool is_cheap = false;       // recomputed under selective recomputation
+  bool is_quadratic = false;   // costs grow with the square of a sequence's length
   bool is_differentiable =
       false;  // may stand between a parameter and a loss: needs an autodiff rule
   Result<TypeRefs> (*infer)(DType compute, const Attrs& attrs, const TypeRefs& inputs) = nullptr;

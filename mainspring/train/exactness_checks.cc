@@ -314,6 +314,10 @@ std::vector<ExactnessCheck> run_exactness_checks(
     return checker.same_training(
         {}, {.passes = {.disabled = {}, .recompute = RecomputePolicy::kSelective}});
   });
+  report.add("training: recomputation of all but attention = none", [&] {
+    return checker.same_training(
+        {}, {.passes = {.disabled = {}, .recompute = RecomputePolicy::kKeepAttention}});
+  });
   report.add("training: full recomputation = none", [&] {
     return checker.same_training({},
                                  {.passes = {.disabled = {}, .recompute = RecomputePolicy::kFull}});

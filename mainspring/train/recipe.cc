@@ -266,8 +266,9 @@ void Schema::add_training(Recipe& r) {
           "sequences whose gradients fold into one sum before these add up in a tree; 0: all");
   integer("train.micro_batch_rows", r.train.micro_batch_rows, 0,
           "rows that pass the model at once; 0: from memory");
-  choice("train.recompute", r.train.recompute, {"none", "selective", "full"},
-         "activations computed again in the backward pass");
+  choice("train.recompute", r.train.recompute, {"none", "selective", "keep_attention", "full"},
+         "activations computed again in the backward pass: none, cheap ones, all but attention's, "
+         "all");
   number("train.max_grad_norm", r.train.max_grad_norm, 0, kAny,
          "global norm that gradients are clipped to; 0: off");
   number("train.z_loss", r.train.z_loss, 0, 1,

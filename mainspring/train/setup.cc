@@ -14,13 +14,6 @@
 namespace mainspring {
 namespace {
 
-Result<RecomputePolicy> parse_recompute(const std::string& name) {
-  if (name == "none") return RecomputePolicy::kNone;
-  if (name == "selective") return RecomputePolicy::kSelective;
-  if (name == "full") return RecomputePolicy::kFull;
-  return invalid_argument("train.recompute: no policy named " + name);
-}
-
 DType quantised_dtype(const std::string& name) {
   for (DType dtype :
        {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4}) {

@@ -49,6 +49,10 @@ TEST(PassesTest, SelectiveRecomputationChangesNoBit) {
   expect_same_bits({.recompute = RecomputePolicy::kSelective});
 }
 
+TEST(PassesTest, RecomputationOfAllButAttentionChangesNoBit) {
+  expect_same_bits({.recompute = RecomputePolicy::kKeepAttention});
+}
+
 TEST(PassesTest, FullRecomputationChangesNoBit) {
   expect_same_bits({.recompute = RecomputePolicy::kFull});
 }
@@ -67,6 +71,19 @@ TEST(PassesTest, TheDecoderHasWhatThePassesActOn) {
   EXPECT_EQ(count(OpKind::kSiluMulGrad), 2u);
   EXPECT_EQ(count(OpKind::kSilu), 0u);
   EXPECT_GT(graph.nodes().size(), traced);
+}
+
+TEST(PassesTest, AttentionIsNotComputedAgainUnlessAllIs) {
+  const auto count_after = [](RecomputePolicy policy, OpKind op) {
+    Graph graph = build_decoder(DType::kBF16, rows()).graph;
+    EXPECT_TRUE(run_passes(graph, {.recompute = policy}, nullptr).ok());
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                         [op](const Node& node) { return node.op == op; });
+  };
+  EXPECT_EQ(count_after(RecomputePolicy::kKeepAttention, OpKind::kAttention), 2);  // one per layer
+  EXPECT_EQ(count_after(RecomputePolicy::kFull, OpKind::kAttention), 4);
+  EXPECT_EQ(count_after(RecomputePolicy::kKeepAttention, OpKind::kLinear),
+            count_after(RecomputePolicy::kFull, OpKind::kLinear));
 }
 
 TEST(PassesTest, DecoderGradientsAreTheOracles) {

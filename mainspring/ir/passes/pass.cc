@@ -27,6 +27,21 @@ Status check_names(const std::vector<std::string>& disabled,
 
 }  // namespace
 
+Result<RecomputePolicy> parse_recompute(std::string_view name) {
+  constexpr std::pair<std::string_view, RecomputePolicy> kPolicies[] = {
+      {"none", RecomputePolicy::kNone},
+      {"selective", RecomputePolicy::kSelective},
+      {"keep_attention", RecomputePolicy::kKeepAttention},
+      {"full", RecomputePolicy::kFull}};
+  std::string names;
+  for (const auto& [known, policy] : kPolicies) {
+    if (known == name) return policy;
+    names += (names.empty() ? "" : ", ") + std::string(known);
+  }
+  return invalid_argument("recompute: no policy is named '" + std::string(name) +
+                          "'; expected one of " + names);
+}
+
 std::vector<std::unique_ptr<Pass>> make_passes(RecomputePolicy recompute) {
   std::vector<std::unique_ptr<Pass>> passes;
   passes.push_back(std::make_unique<ConstantFolding>());

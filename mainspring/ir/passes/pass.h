@@ -28,9 +28,14 @@ class Pass {
 /// Which values of the forward pass are computed again in the backward pass instead of kept.
 enum class RecomputePolicy {
   kNone,
-  kSelective,  // cheap ops whose inputs are kept anyway
-  kFull,       // everything within a region but what crosses its border
+  kSelective,      // cheap ops whose inputs are kept anyway
+  kKeepAttention,  // everything within a region but what crosses its border and attention's results
+  kFull,           // everything within a region but what crosses its border
 };
+
+/// By the recipe's name: "none", "selective", "keep_attention", "full".
+/// Errors: invalid argument with the names.
+Result<RecomputePolicy> parse_recompute(std::string_view name);
 
 struct PassOptions {
   std::vector<std::string> disabled = {};  // pass names

@@ -40,10 +40,10 @@ bool is_inside_region(const Node& node) {
 
 // By value: true if backward readers get a clone's value. Nodes are visited in order, so the
 // answers for a node's inputs are known.
-std::vector<bool> choose_full(const Graph& graph, const ValueFacts& facts) {
+std::vector<bool> choose_full(const Graph& graph, const ValueFacts& facts, bool keep_quadratic) {
   std::vector<bool> rebuilt(facts.crosses.size(), false);
   for (const Node& node : graph.nodes()) {
-    if (!is_inside_region(node)) continue;
+    if (!is_inside_region(node) || (keep_quadratic && op_info(node.op).is_quadratic)) continue;
     for (ValueId output : node.outputs) {
       rebuilt[static_cast<size_t>(output)] = !facts.crosses[static_cast<size_t>(output)];
     }
@@ -123,8 +123,10 @@ class Rebuilder {
 void Recompute::run(Graph& graph) const {
   if (policy_ == RecomputePolicy::kNone) return;
   const ValueFacts facts = collect_facts(graph);
-  std::vector<bool> rebuilt = policy_ == RecomputePolicy::kFull ? choose_full(graph, facts)
-                                                                : choose_selective(graph, facts);
+  std::vector<bool> rebuilt =
+      policy_ == RecomputePolicy::kSelective
+          ? choose_selective(graph, facts)
+          : choose_full(graph, facts, policy_ == RecomputePolicy::kKeepAttention);
   Rebuilder(graph, std::move(rebuilt)).run();
 }
 

@@ -9,7 +9,8 @@
 //
 // Full: nothing else is kept. Selective: everything is kept but results of cheap ops (op table:
 // is_cheap) whose inputs the backward pass keeps anyway, so that each clone frees memory and none
-// takes any.
+// takes any. Keep attention: like full, but for results of ops whose cost grows with the square of
+// a sequence (is_quadratic): long sequences keep little and compute the linears alone again.
 #pragma once
 
 #include "mainspring/ir/passes/pass.h"
