@@ -16,6 +16,14 @@
 
 namespace mainspring {
 
+/// How far a call goes, and on what.
+struct TinyRunPart {
+  bool resume = false;
+  int64_t stop_after = -1;  // steps; -1: never
+  int threads = 2;
+  std::string isa = {};
+};
+
 class TinyRun : public testing::Test {
  protected:
   void SetUp() override {
@@ -33,25 +41,18 @@ class TinyRun : public testing::Test {
         << "[optim]\nlr = 0.002\n";
   }
 
-  struct Where {
-    bool resume = false;
-    int64_t stop_after = -1;  // steps; -1: never
-    int threads = 2;
-    std::string isa = {};
-  };
-
   Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets,
-                          const Where& where = {}) {
+                          const TinyRunPart& part = {}) {
     const auto recipe = load_recipe(dir_ + "/recipe.toml", sets);
     if (!recipe.ok()) return recipe.status();
-    const auto executor = test::make_executor(where.threads, where.isa);
+    const auto executor = test::make_executor(part.threads, part.isa);
     int64_t asked = 0;
     said_.clear();
     samples_.clear();
     TrainOptions options;
     options.run_dir = dir_ + "/" + name;
-    options.resume = where.resume;
-    options.should_stop = [&] { return where.stop_after >= 0 && asked++ >= where.stop_after; };
+    options.resume = part.resume;
+    options.should_stop = [&] { return part.stop_after >= 0 && asked++ >= part.stop_after; };
     options.before_step = [&](std::vector<Datum>& datums, double&) {
       std::vector<uint64_t>& batch = samples_.emplace_back();
       for (const Datum& datum : datums) batch.push_back(datum.sample_index);
