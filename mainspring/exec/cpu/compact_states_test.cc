@@ -45,7 +45,8 @@ TEST(DynamicMap, HasTheLevelsOfThePaper) {
     const std::vector<double> expected = formula_levels(is_signed);
     ASSERT_EQ(expected.size(), map.levels.size());
     for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_NEAR(static_cast<double>(map.levels[i]), expected[i], 0x1p-23 * expected[i] + 1e-15);
+      EXPECT_NEAR(static_cast<double>(map.levels[i]), expected[i],
+                  0x1p-23 * std::abs(expected[i]) + 1e-15);
       EXPECT_EQ(dynamic_code(map, map.levels[i]), i);
     }
   }
