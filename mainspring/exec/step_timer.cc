@@ -32,7 +32,8 @@ void StepTimer::begin_run(Timeline& timeline, const RowTable& table) {
   costs_.clear();
   for (const Node& node : graph_.nodes()) {
     if (op_info(node.op).is_source) continue;
-    const RunCost cost = run_cost(graph_, node, table);
+    const int64_t kept = costs_.size() < kept_picks_.size() ? kept_picks_[costs_.size()] : 0;
+    const RunCost cost = run_cost(graph_, node, table, kept);
     costs_.push_back({.flops = cost.flops, .bytes = cost.bytes});
   }
   timeline.next(timeline.label(SpanKind::kHost, "weight layouts"));

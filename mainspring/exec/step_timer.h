@@ -6,6 +6,8 @@
 // it hides in nothing.
 #pragma once
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "mainspring/ir/graph.h"
@@ -24,6 +26,9 @@ class StepTimer {
   void begin_step(size_t step) { timeline_->next(labels_[step], costs_[step]); }
   void end_run();
 
+  /// Picks whose logits a step keeps or finds kept (ir/run_cost.h), by step; empty: none.
+  void set_kept_picks(std::vector<int64_t> picks) { kept_picks_ = std::move(picks); }
+
  private:
   void make_labels();
 
@@ -31,6 +36,7 @@ class StepTimer {
   Timeline* timeline_ = nullptr;
   std::vector<Timeline::LabelId> labels_;  // by step
   std::vector<SpanCost> costs_;            // by step
+  std::vector<int64_t> kept_picks_;        // by step
 };
 
 }  // namespace mainspring

@@ -83,9 +83,17 @@ void count_attention(const Graph& graph, const Node& node, const RowTable& table
   }
 }
 
+// Logits that the head leaves for its gradient (f32, one per pick and token).
+void count_kept(const Graph& graph, const Node& node, int64_t picks, RunCost& cost) {
+  const auto& head = graph.type(node.inputs[1]).shape.dims;  // (v, d)
+  const double logits = static_cast<double>(picks) * static_cast<double>(head[0]);
+  cost.bytes += 4 * logits;
+  if (node.op == OpKind::kHeadLogprobGrad) cost.flops -= 2 * logits * static_cast<double>(head[1]);
+}
+
 }  // namespace
 
-RunCost run_cost(const Graph& graph, const Node& node, const RowTable& table) {
+RunCost run_cost(const Graph& graph, const Node& node, const RowTable& table, int64_t kept_picks) {
   const RowCounts counts{table.num_rows, static_cast<int64_t>(table.picked.size())};
   RunCost cost;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -98,6 +106,9 @@ RunCost run_cost(const Graph& graph, const Node& node, const RowTable& table) {
     count_attention(graph, node, table, cost);
   } else {
     cost.flops = node_flops(graph, node, counts);
+  }
+  if (node.op == OpKind::kHeadLogprob || node.op == OpKind::kHeadLogprobGrad) {
+    count_kept(graph, node, std::min(kept_picks, counts.picked), cost);
   }
   return cost;
 }

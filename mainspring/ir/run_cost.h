@@ -17,8 +17,10 @@ struct RunCost {
 /// it reads; a table that rows are looked up in (embeddings, positions, rotary angles, their
 /// gradients) counts the rows that are touched; the matrices of linears and heads count in the
 /// graph's compute dtype, in which kernels read them. Values read again from a cache are not
-/// counted again.
-RunCost run_cost(const Graph& graph, const Node& node, const RowTable& table);
+/// counted again. `kept_picks`: of a head and its gradient, picks whose logits the executor keeps
+/// from one to the other: they are moved instead of computed again.
+RunCost run_cost(const Graph& graph, const Node& node, const RowTable& table,
+                 int64_t kept_picks = 0);
 
 /// True if no input or output has rows or picks: the ops of the optimizer's graphs.
 bool touches_no_row(const Graph& graph, const Node& node);

@@ -77,5 +77,32 @@ TEST(RunCost, OnlyTheOptimizersOpsTouchNoRow) {
   EXPECT_TRUE(touches_no_row(graph, graph.nodes().back()));
 }
 
+TEST(RunCost, KeptLogitsAreMovedNotComputedAgain) {
+  constexpr int64_t kVocabulary = 32;
+  Graph graph(DType::kBF16);
+  const ValueId x = graph.add_source(OpKind::kInput, "x", {DType::kBF16, {{kPicked, kPage}}});
+  const ValueId w = graph.add_source(OpKind::kParam, "w", {DType::kBF16, {{kVocabulary, kPage}}});
+  const ValueId t = graph.add_source(OpKind::kInput, "t", {DType::kI32, {{kPicked}}});
+  ASSERT_TRUE(graph.add_node(OpKind::kHeadLogprob, {x, w, t}, HeadAttrs{}, "", -1, false).ok());
+  const std::vector<ValueId> out = graph.nodes().back().outputs;
+  ASSERT_TRUE(
+      graph.add_node(OpKind::kHeadLogprobGrad, {x, w, t, out[1], out[0]}, HeadAttrs{}, "", -1, true)
+          .ok());
+  const Node& head = graph.nodes()[graph.nodes().size() - 2];
+  const Node& grad = graph.nodes().back();
+  const std::vector<int32_t> picked{0, 1, 2, 3, 4};
+  const RowTable table{5, {}, picked};
+  const double product = 2.0 * kVocabulary * kPage;  // of a pick
+  EXPECT_EQ(run_cost(graph, head, table).flops, 5 * product);
+  EXPECT_EQ(run_cost(graph, grad, table).flops, 2 * 5 * product);
+  EXPECT_EQ(run_cost(graph, grad, table, 3).flops, (2 * 5 - 3) * product);
+  EXPECT_EQ(run_cost(graph, grad, table, 100).flops, 5 * product);
+  EXPECT_EQ(run_cost(graph, head, table, 100).flops, 5 * product);
+  for (const Node* node : {&head, &grad}) {
+    EXPECT_EQ(run_cost(graph, *node, table, 3).bytes,
+              run_cost(graph, *node, table).bytes + 4.0 * 3 * kVocabulary);
+  }
+}
+
 }  // namespace
 }  // namespace mainspring

@@ -96,6 +96,22 @@ TEST_F(ProfileRun, BooksBalanceAndEveryPhaseIsThere) {
   }
 }
 
+// An adapter leaves the head alone: its gradient is one product, as the head is, for the logits are
+// kept.
+TEST_F(ProfileRun, TheHeadsGradientCountsOnlyWhatIsComputed) {
+  Timeline timeline(1 << 14);
+  run(&timeline, {"tune.mode=lora"});
+  double head = 0;
+  double grad = 0;
+  for (const Span& span : timeline.spans()) {
+    const std::string& name = timeline.label(span.label).name;
+    if (name == "head_logprob") head += span.cost.flops;
+    if (name == "head_logprob_grad") grad += span.cost.flops;
+  }
+  EXPECT_GT(head, 0);
+  EXPECT_EQ(grad, head);
+}
+
 TEST_F(ProfileRun, TheCountedWorkIsTheSameOnEveryPath) {
   Timeline scalar(1 << 14);
   Timeline fastest(1 << 14);

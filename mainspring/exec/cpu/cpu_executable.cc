@@ -83,6 +83,7 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
   state_.context = context;
   state_.context.compute = graph_.compute();
   StepBuilder builder(graph_, state_.context, capacity_, options.repack);
+  std::vector<int64_t> kept_picks;
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
     const Node& node = graph_.nodes()[n];
     if (op_info(node.op).is_source) {
@@ -91,6 +92,7 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
     }
     MS_ASSIGN_OR_RETURN(Step step, builder.make(node, static_cast<int32_t>(n)));
     steps_.push_back(std::move(step));
+    kept_picks.push_back(builder.kept_picks());
     report_.steps.push_back({.text = node_text(graph_, node),
                              .kernel = std::string(op_info(node.op).name),
                              .why = "the only candidate",
@@ -100,6 +102,7 @@ Status CpuExecutable::plan(const CompileOptions& options, const Context& context
   needs_ = builder.needs();
   mark_pairs(needs_);
   kept_ = builder.kept();
+  timer_.set_kept_picks(std::move(kept_picks));
   for (const LayoutNeed& need : needs_) {
     if (need.transient) continue;
     const auto& dims = graph_.type(need.param).shape.dims;

@@ -341,6 +341,7 @@ std::optional<size_t> StepBuilder::find_kept(ValueId key) {
 
 Result<Step> StepBuilder::make(const Node& node, int32_t index) {
   step_transient_ = 0;
+  kept_picks_ = 0;
   index_ = index;
   Step step;
   switch (node.op) {

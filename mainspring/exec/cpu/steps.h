@@ -68,6 +68,8 @@ class StepBuilder {
   Result<Step> make(const Node& node, int32_t index);
 
   const std::vector<KeptMemory>& kept() const { return kept_; }
+  /// Of the step made last: picks whose logits it keeps, or finds kept.
+  int64_t kept_picks() const { return kept_picks_; }
   const std::vector<LayoutNeed>& needs() const { return needs_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
   int64_t transient_bytes() const { return transient_bytes_; }
@@ -85,6 +87,8 @@ class StepBuilder {
   size_t keep(ValueId key, int64_t bytes);
   /// The index of what an earlier step keeps under `key`, from now on until the step being made.
   std::optional<size_t> find_kept(ValueId key);
+  /// Declares of how many picks the step being made keeps or finds the logits.
+  void note_kept_picks(int64_t picks) { kept_picks_ = picks; }
   void want_scratch(size_t bytes) {
     scratch_bytes_ = std::max(scratch_bytes_, static_cast<int64_t>(bytes));
   }
@@ -102,6 +106,7 @@ class StepBuilder {
   int64_t scratch_bytes_ = 0;
   int64_t transient_bytes_ = 0;
   int64_t step_transient_ = 0;
+  int64_t kept_picks_ = 0;
 };
 
 // Makers by group of ops; each precondition: the node's op is of its group.

@@ -231,6 +231,7 @@ Step make_head_step(StepBuilder& b, const Node& node) {
   if (has_head_grad(b.graph(), node.outputs[1])) {
     kept.picks = head_kept_picks(b.capacity().picked, vocabulary);
     if (kept.picks > 0) kept.index = b.keep(node.outputs[1], kept.picks * vocabulary * 4);
+    b.note_kept_picks(kept.picks);
   }
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
   return [in = node.inputs, out = node.outputs, d, vocabulary, need, kept, softcap](RunState& run) {
@@ -254,6 +255,7 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
   KeptLogits kept;
   if (const auto index = b.find_kept(node.inputs[3])) {
     kept = {*index, head_kept_picks(b.capacity().picked, vocabulary)};
+    b.note_kept_picks(kept.picks);
   }
   // Only logits that were not kept are computed again.
   std::optional<size_t> forward;
