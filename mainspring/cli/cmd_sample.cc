@@ -238,6 +238,10 @@ void print_stats(const SamplerStats& stats) {
                static_cast<long long>(stats.shared_tokens),
                static_cast<long long>(stats.preemptions), total * 1e-9, 100 * run, 100 * choose,
                100 * (1 - run - choose));
+  std::fprintf(stderr, "sample: at most %lld of %lld cache pages held, %.1f of %.1f MB\n",
+               static_cast<long long>(stats.peak_pages), static_cast<long long>(stats.num_pages),
+               static_cast<double>(stats.peak_pages * stats.page_bytes) * 1e-6,
+               static_cast<double>(stats.num_pages * stats.page_bytes) * 1e-6);
   if (stats.drafted_tokens == 0) return;
   std::fprintf(stderr, "sample: %lld of %lld guesses were right; guessing took %.1f %%\n",
                static_cast<long long>(stats.accepted_tokens),

@@ -16,6 +16,17 @@ constexpr int64_t kDefaultCacheBytes = int64_t{512} << 20;
 /// choosing one by one would.
 constexpr int64_t kMaxDraftRows = 64;
 
+/// Keys that the layer which sees furthest back sees; 0: all.
+int64_t widest_window(const ModelConfig& config) {
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const int64_t window = layer_window(config, layer);
+    if (window == 0) return 0;
+    widest = std::max(widest, window);
+  }
+  return widest;
+}
+
 }  // namespace
 
 int64_t sampler_clock_ns() {
@@ -63,8 +74,11 @@ Status BatchingSampler::init() {
                                                         .row_elements = kv_row_elements(
                                                             config.kv_heads, config.head_width),
                                                         .num_pages = options_.cache_pages}));
+  stats_.num_pages = pool_->num_pages();
+  stats_.page_bytes = page_bytes();
   scheduler_.emplace(*pool_, Scheduler::Options{.max_batch = options_.max_batch,
                                                 .share_prefixes = options_.share_prefixes,
+                                                .window = widest_window(config),
                                                 .weights_key =
                                                     [this](const SampleRequest& request) {
                                                       return weights_key(request.adapter);
@@ -77,16 +91,19 @@ Status BatchingSampler::init() {
   return {};
 }
 
+/// Keys and values of 64 positions in all layers.
+int64_t BatchingSampler::page_bytes() const {
+  const ModelConfig& config = model_.config;
+  return 2 * config.layers *
+         dtype_bytes(model_.compute,
+                     kPageTokens * kv_row_elements(config.kv_heads, config.head_width));
+}
+
 /// What a full batch of usual sequences needs, within kDefaultCacheBytes, but room for the longest
 /// one.
 int32_t BatchingSampler::default_pages() const {
-  const ModelConfig& config = model_.config;
-  const int64_t page_bytes =
-      2 * config.layers *
-      dtype_bytes(model_.compute,
-                  kPageTokens * kv_row_elements(config.kv_heads, config.head_width));
   const int64_t usual = pages_of(std::min<int64_t>(1024, options_.max_sequence_tokens));
-  const int64_t wanted = std::min(options_.max_batch * usual, kDefaultCacheBytes / page_bytes);
+  const int64_t wanted = std::min(options_.max_batch * usual, kDefaultCacheBytes / page_bytes());
   return static_cast<int32_t>(std::max(wanted, pages_of(options_.max_sequence_tokens)));
 }
 

@@ -54,6 +54,7 @@ class BatchingSampler final : public Sampler {
   const SamplerStats& stats() const override { return stats_; }
 
  private:
+  int64_t page_bytes() const;
   int32_t default_pages() const;
   Result<std::shared_ptr<TokenConstraint>> constraint_of(const std::string& schema) const;
   SamplePtr make_sample(const std::shared_ptr<RequestState>& request, int32_t index);

@@ -22,6 +22,9 @@
 
 namespace mainspring {
 
+/// In a sequence's list, in place of a page that no query sees any more.
+inline constexpr int32_t kNoPage = -1;
+
 struct KvPoolOptions {
   DType dtype = DType::kBF16;
   int64_t layers = 0;

@@ -62,7 +62,8 @@ struct SampleState {
   std::unique_ptr<TextStream> stream;  // null: no text
 
   std::vector<int32_t> pages;
-  int64_t num_cached = 0;     // positions whose keys and values are in `pages`
+  int64_t num_dropped = 0;    // first pages given up: no query sees so far back any more
+  int64_t num_cached = 0;     // positions whose keys and values are in `pages`, or were
   KvPool::Prefix prefix = 0;  // of the first num_published pages
   int64_t num_published = 0;
 

@@ -129,6 +129,9 @@ struct SamplerStats {
   int64_t sampled_tokens = 0;
   int64_t shared_tokens = 0;  // prompt positions taken from the cache
   int64_t preemptions = 0;
+  int64_t peak_pages = 0;       // of the cache, held by sequences at once
+  int64_t num_pages = 0;        // of the cache
+  int64_t page_bytes = 0;       // of one, in all layers
   int64_t drafted_tokens = 0;   // guesses that were checked
   int64_t accepted_tokens = 0;  // guesses that were right
   int64_t draft_ns = 0;

@@ -153,6 +153,7 @@ void BatchingSampler::run_logits() {
 void BatchingSampler::run(Forward& forward, StepBatch& batch, const RowTable& table) {
   batch.sequences.clear();
   for (const SampleState* sample : batch.samples) batch.sequences.push_back({sample->pages});
+  stats_.peak_pages = std::max<int64_t>(stats_.peak_pages, pool_->num_pages() - pool_->num_free());
   KvView view = pool_->view();
   view.sequences = batch.sequences;
   const int64_t start = sampler_clock_ns();
@@ -166,6 +167,7 @@ void BatchingSampler::take_rows(const StepBatch& batch) {
     // Positions of guesses count when the guesses are accepted.
     sample->num_cached += sample->num_planned - std::ssize(sample->draft);
     scheduler_->publish(*sample);
+    scheduler_->drop_behind_window(*sample);
   }
 }
 

@@ -51,6 +51,7 @@ bool Scheduler::try_admit(SampleState& sample) {
     return false;
   }
   stats_.shared_tokens += sample.num_cached;
+  drop_behind_window(sample);
   return true;
 }
 
@@ -89,6 +90,16 @@ void Scheduler::publish(SampleState& sample) {
   }
 }
 
+void Scheduler::drop_behind_window(SampleState& sample) {
+  if (options_.window == 0) return;
+  const int64_t first_seen = std::max<int64_t>(0, sample.num_cached - options_.window + 1);
+  for (; sample.num_dropped < first_seen / kPageTokens; ++sample.num_dropped) {
+    int32_t& page = sample.pages[static_cast<size_t>(sample.num_dropped)];
+    pool_.release(page);
+    page = kNoPage;
+  }
+}
+
 std::vector<SampleState*> Scheduler::fork_waiting(SampleState& leader) {
   std::vector<SamplePtr> siblings = std::move(leader.request->waiting);
   leader.request->waiting.clear();
@@ -113,7 +124,10 @@ bool Scheduler::try_fork(const SampleState& leader, SampleState& sibling) {
   const int32_t last = rest > 0 ? pool_.allocate() : -1;
   if (rest > 0 && last < 0) return false;
   sibling.pages.assign(leader.pages.begin(), leader.pages.begin() + full);
-  for (const int32_t page : sibling.pages) pool_.retain(page);
+  for (const int32_t page : sibling.pages) {
+    if (page != kNoPage) pool_.retain(page);
+  }
+  sibling.num_dropped = leader.num_dropped;
   if (rest > 0) {
     pool_.copy_page(leader.pages[static_cast<size_t>(full)], last);
     sibling.pages.push_back(last);
@@ -127,8 +141,11 @@ bool Scheduler::try_fork(const SampleState& leader, SampleState& sibling) {
 
 /// The last pages first: a prefix is worth more than what follows it.
 void Scheduler::release(SampleState& sample) {
-  for (auto page = sample.pages.rbegin(); page != sample.pages.rend(); ++page) pool_.release(*page);
+  for (auto page = sample.pages.rbegin(); page != sample.pages.rend(); ++page) {
+    if (*page != kNoPage) pool_.release(*page);
+  }
   sample.pages.clear();
+  sample.num_dropped = 0;
   sample.num_cached = 0;
   sample.num_published = 0;
   if (options_.on_release) options_.on_release(sample);

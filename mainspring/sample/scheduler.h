@@ -24,6 +24,7 @@ class Scheduler {
   struct Options {
     int64_t max_batch = 1;
     bool share_prefixes = true;
+    int64_t window = 0;  // keys that the layer which sees furthest back sees; 0: all
     /// Names the weights that a request's cache depends on (KvPool::root).
     std::function<uint64_t(const SampleRequest&)> weights_key;
     /// Told of samples that give up their pages; may be empty.
@@ -55,6 +56,10 @@ class Scheduler {
 
   /// Makes the sample's newly full pages findable; after num_cached has grown.
   void publish(SampleState& sample);
+
+  /// Gives up the pages that lie behind every layer's window of the next row; after num_cached has
+  /// grown. Published ones stay findable until their memory is needed.
+  void drop_behind_window(SampleState& sample);
 
   /// Starts the waiting siblings of a sample whose prompt is just computed, from its pages. Those
   /// without room queue in front. Returns who started; they are in running().
