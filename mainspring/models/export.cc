@@ -102,6 +102,11 @@ Status write_weights(const LoadedModel& model, const std::string& folder,
 
 /// A Hugging Face source's own config with the new dtype, else one made from what is known.
 Result<Json> config_of(const LoadedModel& model, DType dtype) {
+  if (needs_own_class(model.config)) {
+    return unimplemented("no class of transformers caps the logits of a " + model.config.family +
+                         " model: a folder would compute another function there. The checkpoint "
+                         "itself is a folder that Mainspring reads");
+  }
   if (model.config_json.empty()) return make_hf_config(model.config, torch_dtype(dtype));
   MS_ASSIGN_OR_RETURN(Json json, parse_json(model.config_json, model.path));
   json[json.contains("dtype") ? "dtype" : "torch_dtype"] = torch_dtype(dtype);

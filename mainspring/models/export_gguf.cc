@@ -13,6 +13,7 @@
 #include "mainspring/models/export_weights.h"
 #include "mainspring/models/file_layout.h"
 #include "mainspring/models/gguf_config.h"
+#include "mainspring/models/hf_config.h"
 #include "mainspring/models/model_text.h"
 #include "mainspring/models/names.h"
 #include "mainspring/models/rope_table.h"
@@ -323,6 +324,10 @@ Status check_config(const std::string& written, const LoadedModel& model) {
 Status export_gguf(const LoadedModel& model, const std::string& path,
                    const GgufExportOptions& options) {
   MS_RETURN_IF_ERROR(check_export_weights(model, options.weights));
+  if (needs_own_class(model.config)) {
+    return unimplemented("export: a GGUF file of family '" + model.config.family +
+                         "' cannot say the config's final_logit_softcapping");
+  }
   MS_ASSIGN_OR_RETURN(const GgufMetadata metadata, metadata_of(model, options.dtype));
   const std::vector<float> factors = rope_factors(model.config);
   MS_ASSIGN_OR_RETURN(std::vector<GgufTensorSpec> specs,

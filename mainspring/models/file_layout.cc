@@ -55,6 +55,7 @@ FileModule place_in_layer(const std::string& module, std::span<const Place> plac
 }
 
 FileModule find_module(const ModelConfig& config, const std::string& module, FileKind kind) {
+  if (kind == FileKind::kCheckpoint) return {module};
   const bool in_layer = module.starts_with(kLayers);
   const NameStyle style = name_style(config);
   if (style == NameStyle::kFused && in_layer) return place_in_layer(module, kFusedPlaces, kLayers);

@@ -15,8 +15,9 @@
 
 namespace mainspring {
 
-/// Whose files. A GGUF file's tensors go by the names that names.h gives them.
-enum class FileKind { kHuggingFace, kGguf };
+/// Whose files. A GGUF file's tensors go by the names that names.h gives them; a checkpoint's are
+/// the parameters themselves.
+enum class FileKind { kHuggingFace, kGguf, kCheckpoint };
 
 /// One tensor of a file.
 struct FileTensor {

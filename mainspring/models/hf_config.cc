@@ -26,7 +26,24 @@ Status unknown_architecture(const JsonObject& json, std::string_view key, const 
                        " (nearest: " + nearest_name(got, architectures()) + ")");
 }
 
+/// A model that computes more than its family's class (a cap on its logits) is of a class of our
+/// own, so that no other reader takes it for the family's (docs/adr/0010).
+bool has_own_class(const JsonObject& json) {
+  const Json* type = json.find("model_type");
+  return type != nullptr && type->is_string() &&
+         type->get<std::string>().starts_with(kOwnModelType);
+}
+
+Result<const HfFamily*> find_own_family(const JsonObject& json) {
+  MS_ASSIGN_OR_RETURN(const std::string type, json.get_string("model_type"));
+  for (const HfFamily& family : hf_families()) {
+    if (type == std::string(kOwnModelType) + std::string(family.model_type)) return &family;
+  }
+  return unknown_architecture(json, "model_type", type);
+}
+
 Result<const HfFamily*> find_family(const JsonObject& json) {
+  if (has_own_class(json)) return find_own_family(json);
   if (json.has("architectures")) {
     MS_ASSIGN_OR_RETURN(const std::vector<std::string> names, json.get_strings("architectures"));
     if (names.size() != 1)
@@ -102,7 +119,7 @@ Status refuse_unhandled_fields(const JsonObject& json, const HfFamily& family) {
     return refuse(json, field.key,
                   json_text(*value).substr(0, 200) + " is not supported, only " + expected);
   }
-  if (!family.is_gemma && json.has("final_logit_softcapping"))
+  if (!family.is_gemma && !has_own_class(json) && json.has("final_logit_softcapping"))
     return refuse(json, "final_logit_softcapping", "is not supported here, only absent");
   if (!family.has_attention_softcap && json.has("attn_logit_softcapping"))
     return refuse(json, "attn_logit_softcapping", "is not supported here, only absent");
@@ -452,6 +469,9 @@ Result<ModelConfig> parse_hf_config(std::string_view text, std::string_view sour
   MS_ASSIGN_OR_RETURN(const JsonObject json, JsonObject::from(root, source));
   MS_ASSIGN_OR_RETURN(const HfFamily* family, find_family(json));
   MS_ASSIGN_OR_RETURN(ModelConfig config, parse_decoder(json, *family));
+  if (has_own_class(json)) {
+    MS_ASSIGN_OR_RETURN(config.final_softcap, get_float(json, "final_logit_softcapping"));
+  }
   MS_ASSIGN_OR_RETURN(config.tied_embeddings,
                       json.get_bool_or("tie_word_embeddings", family->is_gemma || family->is_gpt2));
   MS_RETURN_IF_ERROR(read_eos(json, config.eos_tokens));

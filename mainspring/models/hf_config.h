@@ -15,6 +15,14 @@
 
 namespace mainspring {
 
+/// Heads the model type of a model that computes more than its family's class in transformers (a
+/// cap on the logits of a Llama). transformers does not know such a type, so nothing but this
+/// program computes the model, and it as it was trained (docs/adr/0010).
+inline constexpr std::string_view kOwnModelType = "mainspring_";
+
+/// True if no class of transformers computes `config`.
+bool needs_own_class(const ModelConfig& config);
+
 /// Reads config.json as transformers 4 and 5 write it (rope_theta and rope_scaling, or
 /// rope_parameters). Errors: unimplemented for another architecture (with the supported ones) and
 /// for a field whose value would change results and is not handled; invalid argument for missing

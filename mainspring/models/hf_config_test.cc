@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mainspring/io/fuzz_util.h"
+#include "mainspring/io/json.h"
 #include "mainspring/models/model_files_for_test.h"
 
 namespace mainspring {
@@ -44,6 +45,24 @@ TEST(HfConfig, FillsInWhatTheClassAssumes) {
   EXPECT_FALSE(config.tied_embeddings);
   EXPECT_EQ(config.eos_tokens, (std::vector<int32_t>{2}));
   EXPECT_EQ(config.pad_token, -1);
+}
+
+TEST(HfConfig, ACapThatTheClassDoesNotComputeIsOfATypeOfOurOwn) {
+  ModelConfig config = parse_hf_config(llama(), "c").value();
+  config.final_softcap = 15.0f;
+  const std::string text = json_text(make_hf_config(config, "float32").value());
+  EXPECT_NE(text.find("\"mainspring_llama\""), std::string::npos) << text;
+  EXPECT_EQ(text.find("\"LlamaForCausalLM\""), std::string::npos) << text;
+  EXPECT_EQ(parse_hf_config(text, "c").value(), config);
+  // The family's own class with a cap is a mistake, our own without one too.
+  EXPECT_NE(error_of(llama(", \"final_logit_softcapping\": 15")).message().find("only absent"),
+            std::string::npos);
+  std::string without = llama();
+  without.replace(without.find("\"llama\""), 7, "\"mainspring_llama\"");
+  EXPECT_NE(error_of(without).message().find("final_logit_softcapping"), std::string::npos);
+  without.replace(without.find("mainspring_llama"), 16, "mainspring_lama!");
+  EXPECT_NE(error_of(without).message().find("'mainspring_lama!' is not supported"),
+            std::string::npos);
 }
 
 TEST(HfConfig, ReadsBothSpellingsOfRopeAlike) {

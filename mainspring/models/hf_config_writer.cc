@@ -160,11 +160,23 @@ Result<Json> make_decoder_config(const HfFamily& family, const ModelConfig& conf
 
 }  // namespace
 
+bool needs_own_class(const ModelConfig& config) {
+  const HfFamily* family = find_hf_family(config.family);
+  return config.final_softcap > 0.0f && family != nullptr && !family->is_gemma;
+}
+
 Result<Json> make_hf_config(const ModelConfig& config, std::string_view dtype) {
   const HfFamily* family = find_hf_family(config.family);
   if (family == nullptr) return invalid_argument("unknown model family '" + config.family + "'");
-  MS_ASSIGN_OR_RETURN(
-      Json json, family->is_gpt2 ? make_gpt2_config(config) : make_decoder_config(*family, config));
+  ModelConfig of_class = config;
+  if (needs_own_class(config)) of_class.final_softcap = 0.0f;
+  MS_ASSIGN_OR_RETURN(Json json, family->is_gpt2 ? make_gpt2_config(of_class)
+                                                 : make_decoder_config(*family, of_class));
+  if (needs_own_class(config)) {
+    json["architectures"] = Json::array({"Mainspring" + std::string(family->architecture)});
+    json["model_type"] = std::string(kOwnModelType) + std::string(family->model_type);
+    json["final_logit_softcapping"] = json_float(config.final_softcap);
+  }
   json["tie_word_embeddings"] = config.tied_embeddings;
   json["bos_token_id"] = token_json(config.bos_token);
   json["eos_token_id"] = eos_json(config.eos_tokens);

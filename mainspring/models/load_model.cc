@@ -87,6 +87,14 @@ Status drop_tied_head(const ModelConfig& config, TensorSet& tensors) {
   return Status();
 }
 
+/// A run's checkpoint has q, k and v apart and the embedding under its own name, whatever the
+/// family's folders fuse or call otherwise.
+FileKind kind_of_folder(const TensorSet& tensors) {
+  const bool is_checkpoint = tensors.contains("model.embed_tokens.weight") &&
+                             tensors.contains("model.layers.0.self_attn.q_proj.weight");
+  return is_checkpoint ? FileKind::kCheckpoint : FileKind::kHuggingFace;
+}
+
 Result<std::shared_ptr<const LoadedModel>> load_folder(const std::string& path) {
   auto model = std::make_shared<LoadedModel>();
   model->path = path;
@@ -101,7 +109,7 @@ Result<std::shared_ptr<const LoadedModel>> load_folder(const std::string& path) 
   const Status status = drop_tied_head(model->config, model->weights);
   if (!status.ok()) return status.with_context(path);
   Result<TensorSet> parameters =
-      parameters_of_files(model->config, FileKind::kHuggingFace, model->weights);
+      parameters_of_files(model->config, kind_of_folder(model->weights), model->weights);
   if (!parameters.ok()) return parameters.status().with_context(path);
   model->weights = std::move(parameters).value();
   const std::string generation_path = join_path(path, "generation_config.json");

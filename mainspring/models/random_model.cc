@@ -57,7 +57,8 @@ bool ends_branch(std::string_view name) {
 }
 
 bool is_table(std::string_view name) {
-  return name.ends_with("embed_tokens.weight") || name.ends_with("lm_head.weight");
+  return name.ends_with("embed_tokens.weight") || name.ends_with("embed_positions.weight") ||
+         name.ends_with("lm_head.weight");
 }
 
 double std_of(const ParameterSpec& spec, const ModelConfig& config, const InitOptions& options) {

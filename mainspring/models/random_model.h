@@ -14,7 +14,8 @@
 namespace mainspring {
 
 enum class InitScheme {
-  kScaled,  // normal, and what ends a residual branch (o_proj, down_proj) divided by sqrt(2 layers)
+  kScaled,  // normal, and what ends a residual branch (o_proj, down_proj) divided by sqrt(2
+            // layers): GPT-2's own
   kNormal,  // normal(0, std) everywhere
   kFanIn,   // linears normal(0, 1 / sqrt(in)), tables normal(0, std)
 };

@@ -50,6 +50,22 @@ TEST(RandomModel, WeightsAreNormalWithTheSchemesDeviation) {
   }
 }
 
+TEST(RandomModel, AGpt2StartsAsItsPaperSays) {
+  ModelConfig config = small();
+  config.layer_norm = true;
+  config.learned_positions = true;
+  config.gated_mlp = false;
+  config.attention_bias = config.output_bias = config.mlp_bias = true;
+  for (const InitScheme scheme : {InitScheme::kScaled, InitScheme::kFanIn}) {
+    const TensorSet weights = random_weights(config, {.seed = 1, .scheme = scheme});
+    // 2,048 samples.
+    EXPECT_NEAR(deviation(weights.at("model.embed_positions.weight")), 0.02, 0.07 * 0.02);
+    EXPECT_EQ(deviation(weights.at("model.layers.3.mlp.down_proj.bias")), 0.0);
+    EXPECT_EQ(deviation(weights.at("model.layers.3.input_layernorm.bias")), 0.0);
+    EXPECT_EQ(values(weights.at("model.layers.3.input_layernorm.weight"))[63], 1.0f);
+  }
+}
+
 TEST(RandomModel, AValueIsAFunctionOfSeedNameAndElement) {
   const TensorSet one = random_weights(small(), {.seed = 1, .num_threads = 1});
   const TensorSet three = random_weights(small(), {.seed = 1, .num_threads = 3});

@@ -11,7 +11,7 @@ namespace {
 // Matrices that look rows up or give logits: their rows are tokens or positions.
 bool is_table(std::string_view name) {
   for (const std::string_view end :
-       {"embed_tokens.weight", "lm_head.weight", "wte.weight", "wpe.weight"}) {
+       {"embed_tokens.weight", "embed_positions.weight", "lm_head.weight"}) {
     if (name.ends_with(end)) return true;
   }
   return false;

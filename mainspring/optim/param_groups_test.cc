@@ -38,6 +38,13 @@ TEST(ParamGroups, MuonLeavesTablesAndVectorsToAdamw) {
             (std::vector<OptimizerKind>{kAdamw, kAdamw, kMuon, kAdamw}));
 }
 
+TEST(ParamGroups, ATableOfPositionsIsNoHiddenMatrix) {
+  const auto parts = assign_params({.rest = {.optimizer = OptimizerKind::kMuon}},
+                                   {{"model.embed_positions.weight", {{16, 4}}}})
+                         .value();
+  EXPECT_EQ(parts[0].kind, OptimizerKind::kAdamw);
+}
+
 TEST(ParamGroups, TheFirstGroupThatNamesAParameterTakesIt) {
   using enum OptimizerKind;
   const OptimizerPlan plan{.rest = {.optimizer = kLion},

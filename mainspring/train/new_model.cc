@@ -4,6 +4,22 @@
 #include "mainspring/train/setup.h"
 
 namespace mainspring {
+namespace {
+
+/// Source: Radford et al. 2019; the layer of transformers' GPT2LMHeadModel.
+void make_gpt2_layer(const ModelRecipe& m, ModelConfig& config) {
+  if (m.intermediate == 0) config.ffn = 4 * m.hidden;
+  config.layer_norm = true;
+  config.learned_positions = true;
+  config.gated_mlp = false;
+  config.activation = MlpActivation::kGeluTanh;
+  config.attention_bias = true;
+  config.output_bias = true;
+  config.mlp_bias = true;
+  config.tied_embeddings = true;
+}
+
+}  // namespace
 
 ModelConfig new_model_config(const ModelRecipe& m) {
   ModelConfig config;
@@ -20,6 +36,8 @@ ModelConfig new_model_config(const ModelRecipe& m) {
   config.rope_theta = static_cast<float>(m.rope_theta);
   config.tied_embeddings = m.tie_embeddings;
   config.qk_norm = m.qk_norm || m.family == "qwen3";
+  config.final_softcap = static_cast<float>(m.logit_soft_cap);
+  if (m.family == "gpt2") make_gpt2_layer(m, config);
   return config;
 }
 

@@ -13,8 +13,8 @@ namespace mainspring {
 inline bool makes_model(const Recipe& recipe) { return !recipe.model.family.empty(); }
 
 /// The config that the shape keys say. 0s are filled in: heads for kv_heads, hidden / heads for
-/// head_dim, 8/3 hidden rounded up to a multiple of 32 for intermediate; the vocabulary stays 0
-/// until the tokenizer is known.
+/// head_dim, 8/3 hidden rounded up to a multiple of 32 (gpt2: 4 hidden) for intermediate; the
+/// vocabulary stays 0 until the tokenizer is known.
 ModelConfig new_model_config(const ModelRecipe& model);
 
 /// The config alone, vocabulary and end-of-text token from the tokenizer, or that of model.path.

@@ -202,7 +202,7 @@ Schema::Schema(Recipe& r) {
 
 void Schema::add_model(ModelRecipe& model) {
   text("model.path", model.path, "Hugging Face folder or .gguf file");
-  choice("model.family", model.family, {"", "llama", "qwen3"},
+  choice("model.family", model.family, {"", "llama", "qwen3", "gpt2"},
          "a new model of this family and the shape below, instead of model.path");
   integer("model.layers", model.layers, 1, "decoder layers");
   integer("model.hidden", model.hidden, 1, "width of the residual stream");
@@ -210,13 +210,16 @@ void Schema::add_model(ModelRecipe& model) {
   integer("model.kv_heads", model.kv_heads, 0, "key and value heads; 0: as many as heads");
   integer("model.head_dim", model.head_dim, 0, "width of a head; 0: hidden / heads");
   integer("model.intermediate", model.intermediate, 0,
-          "width of the MLP; 0: 8/3 hidden, up to a multiple of 32");
+          "width of the MLP; 0: 8/3 hidden, up to a multiple of 32; of gpt2: 4 hidden");
   integer("model.vocab", model.vocab, 0, "rows of the embedding; 0: the tokenizer's tokens");
   integer("model.context", model.context, 2, "longest sequence");
-  boolean("model.tie_embeddings", model.tie_embeddings, "the head is the embedding");
+  boolean("model.tie_embeddings", model.tie_embeddings,
+          "the head is the embedding; gpt2's always is");
   boolean("model.qk_norm", model.qk_norm, "norms on q and k; qwen3 always has them");
   number("model.rope_theta", model.rope_theta, 1, kAny, "base of the rotary frequencies");
   number("model.rms_eps", model.rms_eps, 1e-12, 1, "of the norms");
+  number("model.logit_soft_cap", model.logit_soft_cap, 0, 1e6,
+         "logits become cap tanh(logit / cap); 0: none");
   choice("model.init", model.init, {"scaled", "normal", "fan_in"},
          "new weights: normal(0, init_std), with the ends of residual branches divided by "
          "sqrt(2 layers); normal everywhere; linears by 1 / sqrt(in)");

@@ -20,19 +20,20 @@ namespace mainspring {
 
 struct ModelRecipe {
   std::string path;    // HF folder or .gguf
-  std::string family;  // "" | llama | qwen3: a new model
+  std::string family;  // "" | llama | qwen3 | gpt2: a new model
   int64_t layers = 12;
   int64_t hidden = 768;
   int64_t heads = 12;
   int64_t kv_heads = 0;      // 0: heads
   int64_t head_dim = 0;      // 0: hidden / heads
-  int64_t intermediate = 0;  // 0: 8/3 hidden, up to a multiple of 32
+  int64_t intermediate = 0;  // 0: 8/3 hidden, up to a multiple of 32; gpt2: 4 hidden
   int64_t vocab = 0;         // 0: the tokenizer's
   int64_t context = 1024;
   bool tie_embeddings = false;
   bool qk_norm = false;
   double rope_theta = 10000.0;
   double rms_eps = 1e-5;
+  double logit_soft_cap = 0.0;  // 0: none
   std::string init = "scaled";  // scaled | normal | fan_in
   double init_std = 0.02;
   std::string tokenizer;       // tokenizer.json, folder or .gguf; "": bytes

@@ -10,6 +10,22 @@
 namespace mainspring {
 namespace {
 
+/// Keys that say nothing of GPT-2's layer, which transformers' class could not follow either.
+Status check_gpt2(const ModelRecipe& m) {
+  const auto refuse = [](const std::string& key, const std::string& why) {
+    return invalid_argument(key + ": model.family = \"gpt2\" " + why);
+  };
+  if (m.kv_heads != 0 && m.kv_heads != m.heads)
+    return refuse("model.kv_heads", "has as many as heads (" + std::to_string(m.heads) + "), got " +
+                                        std::to_string(m.kv_heads));
+  if (m.hidden % m.heads == 0 && m.head_dim != 0 && m.head_dim * m.heads != m.hidden)
+    return refuse("model.head_dim", "has hidden / heads (" + std::to_string(m.hidden / m.heads) +
+                                        "), got " + std::to_string(m.head_dim));
+  if (m.rope_theta != ModelRecipe().rope_theta)
+    return refuse("model.rope_theta", "learns its positions and has no rotary frequencies");
+  return {};
+}
+
 Status check_new_model(const Recipe& r) {
   if (!r.model.path.empty()) {
     return invalid_argument("model.path and model.family exclude each other: keep one");
@@ -26,10 +42,12 @@ Status check_new_model(const Recipe& r) {
     return invalid_argument("model.qk_norm belongs to model.family = \"qwen3\", not \"" +
                             r.model.family + "\"");
   }
-  if (r.model.head_dim == 0 && r.model.hidden % r.model.heads != 0) {
-    return invalid_argument("model.hidden: expected a multiple of model.heads (" +
-                            std::to_string(r.model.heads) + "), got " +
-                            std::to_string(r.model.hidden) + "; or set model.head_dim");
+  const bool is_gpt2 = r.model.family == "gpt2";
+  if (is_gpt2) MS_RETURN_IF_ERROR(check_gpt2(r.model));
+  if ((r.model.head_dim == 0 || is_gpt2) && r.model.hidden % r.model.heads != 0) {
+    return invalid_argument(
+        "model.hidden: expected a multiple of model.heads (" + std::to_string(r.model.heads) +
+        "), got " + std::to_string(r.model.hidden) + (is_gpt2 ? "" : "; or set model.head_dim"));
   }
   return {};
 }
@@ -40,6 +58,10 @@ Status check_model(const Recipe& r) {
     return invalid_argument(
         "model.path is missing: a Hugging Face folder or a .gguf file; or model.family for a new "
         "model");
+  }
+  if (r.model.logit_soft_cap > 0) {
+    return invalid_argument(
+        "model.logit_soft_cap is of a new model (model.family): that of model.path is in its file");
   }
   if (!r.model.quantise.empty() && r.tune.mode == "full") {
     return invalid_argument("model.quantise = \"" + r.model.quantise +

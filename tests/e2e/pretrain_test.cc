@@ -6,13 +6,17 @@
 
 #include "mainspring/ckpt/checkpoint.h"
 #include "mainspring/data/shard_build.h"
+#include "mainspring/io/safetensors.h"
 #include "mainspring/io/test_dir.h"
+#include "mainspring/models/export.h"
+#include "mainspring/models/export_gguf.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/models/model_text.h"
 #include "mainspring/models/random_model.h"
 #include "mainspring/train/count.h"
 #include "mainspring/train/new_model.h"
 #include "mainspring/train/trainer.h"
+#include "mainspring/weights/digest.h"
 #include "tests/support/golden_files.h"
 
 namespace mainspring {
@@ -76,9 +80,55 @@ TEST_F(Pretrain, ItsCheckpointIsAModelFolder) {
   EXPECT_EQ(text.tokenizer->encode("ab").value(), (std::vector<int32_t>{'a', 'b'}));
 }
 
+/// What changes the fixture's recipe into a GPT-2.
+const std::vector<std::string> kGpt2{"model.family=gpt2", "model.kv_heads=0"};
+
+std::vector<std::string> with(std::vector<std::string> sets, const std::string& more) {
+  sets.push_back(more);
+  return sets;
+}
+
+TEST_F(Pretrain, AGpt2LearnsAndItsCheckpointAndExportAreItsModel) {
+  const TrainResult result = run("a", kGpt2).value();
+  EXPECT_NEAR(result.first_eval_loss, std::log(257.0), 0.2);
+  EXPECT_LT(result.last_eval_loss, result.first_eval_loss - 1.5);
+  const auto model = load_model(result.newest_checkpoint).value();
+  EXPECT_EQ(model->config.family, "gpt2");
+  EXPECT_EQ(model->config.ffn, 4 * 32);
+  ASSERT_TRUE(export_hf_folder(*model, dir_ + "/hf", {.dtype = DType::kF32}).ok());
+  const auto exported = load_model(dir_ + "/hf").value();
+  EXPECT_EQ(exported->config, model->config);
+  EXPECT_EQ(digest_of(exported->weights), digest_of(model->weights));
+  const auto file = open_safetensors_folder(dir_ + "/hf").value();
+  EXPECT_TRUE(file.tensors.contains("transformer.h.1.attn.c_attn.weight"));
+  EXPECT_FALSE(file.tensors.contains("lm_head.weight"));
+}
+
+TEST_F(Pretrain, ACapBoundsTheLogitsAndIsReadBack) {
+  for (const std::string family : {"llama", "gpt2"}) {
+    const auto sets = with(family == "gpt2" ? kGpt2 : std::vector<std::string>{}, "train.steps=2");
+    ASSERT_TRUE(run(family + "_off", sets).ok());
+    const TrainResult on = run(family + "_on", with(sets, "model.logit_soft_cap=0.25")).value();
+    EXPECT_NE(digest(family + "_off"), digest(family + "_on"));
+    // Logits within 0.25 of zero: every probability is within e^0.5 of 1/257.
+    EXPECT_NEAR(on.last_eval_loss, std::log(257.0), 0.5);
+    const auto model = load_model(on.newest_checkpoint).value();
+    EXPECT_EQ(model->config.family, family);
+    EXPECT_EQ(model->config.final_softcap, 0.25f);
+    // No class of transformers computes it: the type says so, and a folder for it is refused.
+    EXPECT_NE(model->config_json.find("\"mainspring_" + family), std::string::npos);
+    EXPECT_NE(export_hf_folder(*model, dir_ + "/hf", {}).message().find("caps the logits"),
+              std::string::npos);
+    const std::string refused = export_gguf(*model, dir_ + "/g.gguf", {}).message();
+    EXPECT_NE(refused.find("final_logit_softcapping"), std::string::npos) << refused;
+  }
+}
+
 TEST_F(Pretrain, EveryFamilyAndOptimizerResumesWithTheSameBits) {
   const std::vector<std::vector<std::string>> cases{
       {"train.z_loss=0.001"},
+      with(kGpt2, "model.logit_soft_cap=20"),
+      with(kGpt2, "optim.optimizer=muon"),
       {"model.family=qwen3", "model.head_dim=16", "optim.optimizer=muon", "optim.lr=0.003"}};
   for (size_t i = 0; i < cases.size(); ++i) {
     const std::string name = std::to_string(i);
@@ -119,6 +169,15 @@ TEST_F(Pretrain, ImpossibleShapesAreRefusedByTheirKeys) {
   EXPECT_NE(refusal({"model.kv_heads=3"}).find("[model]"), std::string::npos);
   EXPECT_NE(refusal({"model.vocab=100"}).find("257 tokens, the vocabulary only 100"),
             std::string::npos);
+  EXPECT_NE(
+      refusal(with(kGpt2, "model.kv_heads=2")).find("model.kv_heads: model.family = \"gpt2\""),
+      std::string::npos);
+  EXPECT_NE(refusal(with(kGpt2, "model.head_dim=16")).find("hidden / heads (8), got 16"),
+            std::string::npos);
+  EXPECT_NE(refusal(with(kGpt2, "model.rope_theta=5000")).find("model.rope_theta"),
+            std::string::npos);
+  EXPECT_NE(refusal({"model.family=", "model.path=x", "model.logit_soft_cap=1"}).find("new model"),
+            std::string::npos);
   EXPECT_NE(refusal({"model.tokenizer=/no/such"}).find("/no/such"), std::string::npos);
 }
 
@@ -134,6 +193,14 @@ TEST_F(Pretrain, TheCountIsThatOfTheModelThatIsMade) {
   // Two layers of q, k, v, o (32 x 32, 16 x 32 twice, 32 x 32) and three of 32 x 96; the head.
   const double weights = 2 * (32 * 32 * 3 + 3 * 32 * 96) + 257 * 32;
   EXPECT_EQ(count.flops_per_token, 6 * weights + 6.0 * 2 * 32 * 64);
+  const Recipe gpt2 = load_recipe(dir_ + "/recipe.toml", kGpt2).value();
+  const RecipeCount gpt2_count = count_recipe(gpt2).value();
+  // Two tables, per layer two norms and six linears with biases, the last norm; the head is tied.
+  const int64_t layer = 4 * 32 + 4 * (32 * 32 + 32) + 32 * 128 + 128 + 128 * 32 + 32;
+  EXPECT_EQ(gpt2_count.parameters, (257 + 64) * 32 + 2 * layer + 2 * 32);
+  EXPECT_EQ(gpt2_count.parameters, make_new_model(gpt2, 1).value()->num_parameters);
+  EXPECT_EQ(gpt2_count.flops_per_token,
+            6.0 * (2 * (4 * 32 * 32 + 2 * 32 * 128) + 257 * 32) + 6.0 * 2 * 32 * 64);
   const Recipe lion = load_recipe(dir_ + "/recipe.toml", {"optim.optimizer=lion"}).value();
   EXPECT_EQ(count_recipe(lion)->optimizer_bytes, 4 * model->num_parameters);
   EXPECT_NE(count_text(count).find("Hoffmann et al. 2022"), std::string::npos);
