@@ -2,6 +2,7 @@
 //   product_bench sft --model M [--lora] [--dtype bf16|f32] [-B 4] [-T 256] [--reps 3] [--warm 1]
 //     [--recompute none]
 //   product_bench decode --model M [--dtype bf16|f32] [-N 16] [--prompt 128] [--new 64]
+// M: a folder, a .gguf file, or gpt2:LAYERS,HIDDEN,HEADS,VOCABULARY, a new model of that shape.
 // Decoding is timed from where every sequence has its first token.
 #include <sys/resource.h>
 
@@ -10,14 +11,18 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "mainspring/engine/engine.h"
 #include "mainspring/exec/cpu/cpu_executor.h"
+#include "mainspring/models/random_model.h"
 #include "mainspring/sample/sampler.h"
 #include "mainspring/train/exactness_checks.h"
+#include "mainspring/train/new_model.h"
 
 namespace mainspring {
 namespace {
@@ -72,14 +77,40 @@ std::vector<double> rates(const std::vector<double>& seconds, double tokens) {
   return result;
 }
 
+/// "gpt2:12,768,12,50257" as a config; nothing for a path.
+std::optional<ModelConfig> shape_of(const std::string& name, int64_t context) {
+  ModelRecipe shape;
+  long long layers = 0;
+  long long hidden = 0;
+  long long heads = 0;
+  long long vocabulary = 0;
+  if (std::sscanf(name.c_str(), "gpt2:%lld,%lld,%lld,%lld", &layers, &hidden, &heads,
+                  &vocabulary) != 4) {
+    return std::nullopt;
+  }
+  shape.family = "gpt2";
+  shape.layers = layers;
+  shape.hidden = hidden;
+  shape.heads = heads;
+  shape.vocab = vocabulary;
+  shape.context = std::max<int64_t>(1024, context);
+  return new_model_config(shape);
+}
+
+std::shared_ptr<const LoadedModel> model_of(const Flags& flags, int64_t context, int threads) {
+  const std::string name = flags.get("--model", "");
+  const auto shape = shape_of(name, context);
+  if (!shape.has_value()) return load_model(name).value();
+  return make_random_model(*shape, {.num_threads = threads}, {}).value();
+}
+
 int sft(const Flags& flags) {
   const bool lora = flags.get("--lora", "") == "1";
   const int64_t batch = flags.number("-B", 4);
   const int64_t length = flags.number("-T", 256);
-  const auto model = load_model(flags.get("--model", "")).value();
-  const auto executor =
-      cpu::make_cpu_executor({.num_threads = static_cast<int>(flags.number("--threads", 2))})
-          .value();
+  const int threads = static_cast<int>(flags.number("--threads", 2));
+  auto model = model_of(flags, length, threads);
+  const auto executor = cpu::make_cpu_executor({.num_threads = threads}).value();
   EngineOptions options{
       .compute = flags.get("--dtype", "bf16") == "f32" ? DType::kF32 : DType::kBF16,
       .max_micro_batch_rows = flags.number("--rows", batch * length + batch),

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Peer for training speed: PyTorch + transformers (+ peft) on the CPU, as well tuned as we know. One JSON line per run.
 
-  python torch_sft.py MODEL_FOLDER [--lora] [--prec f32|amp|bf16] [-B 4] [-T 256] [--reps 3] [--warm 1] [--threads 2] [--compile]
+  python torch_sft.py MODEL [--lora] [--prec f32|amp|bf16] [-B 4] [-T 256] [--reps 3] [--warm 1] [--threads 2] [--compile]
 
+MODEL: a folder, or gpt2:LAYERS,HIDDEN,HEADS,VOCABULARY, a new GPT2LMHeadModel of that shape (sdpa, no dropout).
 --prec: f32 = everything f32; amp = f32 weights under bf16 autocast; bf16 = weights, gradients and AdamW state in bf16.
 --compile: torch.compile of each decoder layer (needs a C++ compiler; the first steps are slow and not counted when --warm covers them).
 Data: random tokens, every position a target: no padding, so the peer wastes nothing. The optimizer is torch's fused AdamW.
@@ -33,7 +34,14 @@ def arguments():
 def make_model(a):
     import torch
     from transformers import AutoModelForCausalLM
-    model = AutoModelForCausalLM.from_pretrained(a.model, dtype=torch.bfloat16 if a.prec == "bf16" else torch.float32)
+    dtype = torch.bfloat16 if a.prec == "bf16" else torch.float32
+    if a.model.startswith("gpt2:"):
+        from transformers import GPT2Config, GPT2LMHeadModel
+        layers, hidden, heads, vocabulary = map(int, a.model[5:].split(","))
+        model = GPT2LMHeadModel(GPT2Config(bos_token_id=None, eos_token_id=None, n_layer=layers, n_embd=hidden, n_head=heads, vocab_size=vocabulary, n_positions=max(1024, a.T),
+                                           resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, attn_implementation="sdpa")).to(dtype)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(a.model, dtype=dtype)
     model.config.use_cache = False
     if a.lora:
         from peft import LoraConfig, get_peft_model
@@ -41,7 +49,7 @@ def make_model(a):
                                                  target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]))
     if a.compile:
         for module in model.modules():
-            if type(module).__name__.endswith("DecoderLayer"):
+            if type(module).__name__.endswith(("DecoderLayer", "GPT2Block")):
                 module.compile()
     return model.train()
 
@@ -52,7 +60,8 @@ def main():
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     model = make_model(a)
-    ids = torch.randint(1000, 40000, (a.B, a.T), generator=torch.Generator().manual_seed(1))
+    low, high = (1000, 40000) if model.config.vocab_size > 40000 else (0, model.config.vocab_size)
+    ids = torch.randint(low, high, (a.B, a.T), generator=torch.Generator().manual_seed(1))
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-5, fused=True)
     autocast = (lambda: torch.autocast("cpu", torch.bfloat16)) if a.prec == "amp" else contextlib.nullcontext
     wall, cpu, first = [], [], None
