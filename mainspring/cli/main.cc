@@ -7,6 +7,7 @@
 #include "mainspring/cli/cmd_export.h"
 #include "mainspring/cli/cmd_inspect.h"
 #include "mainspring/cli/cmd_logprobs.h"
+#include "mainspring/cli/cmd_mup_check.h"
 #include "mainspring/cli/cmd_profile.h"
 #include "mainspring/cli/cmd_sample.h"
 #include "mainspring/cli/cmd_sweep.h"
@@ -19,5 +20,5 @@ int main(int argc, char** argv) {
   return run_program(
       argc, argv,
       {add_train, add_sample, add_chat, add_logprobs, add_eval, add_data, add_inspect, add_export,
-       add_doctor, add_verify, add_bench, add_profile, add_sweep});
+       add_doctor, add_verify, add_bench, add_profile, add_sweep, add_mup_check});
 }

@@ -11,9 +11,16 @@ namespace {
 
 constexpr std::string_view kGradPrefix = "grad/";
 
-std::string scalars_name(const ParamPlan& part) {
-  return "optim.scalars/" + std::to_string(part.group) + "." +
-         std::string(optimizer_name(part.kind));
+// Parameters with equal parts share their scalars; parts that differ in scale alone are numbered.
+std::string scalars_name(const Update& update, const ParamPlan& part) {
+  const std::string name =
+      "optim.scalars/" + std::to_string(part.group) + "." + std::string(optimizer_name(part.kind));
+  std::string numbered = name;
+  for (int number = 1;; ++number) {
+    const auto found = update.scalars.find(numbered);
+    if (found == update.scalars.end() || found->second.part == part) return numbered;
+    numbered = name + "#" + std::to_string(number);
+  }
 }
 
 Buffer* find_source(const Trainable& t, const std::string& source) {
@@ -58,7 +65,7 @@ Status plan_update(Executor& executor, Trainable& t, const OptimizerPlan& plan) 
   if (t.dtype == DType::kBF16) t.update.step = executor.allocate(DType::kI32, {1});
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto& [name, shape] = params[i];
-    const std::string scalars = scalars_name(parts[i]);
+    const std::string scalars = scalars_name(t.update, parts[i]);
     t.update.params.push_back({.name = name,
                                .shape = shape,
                                .num_uses = t.num_uses(name),
@@ -90,10 +97,13 @@ void run_update(Trainable& t, const AdamwOptions& options, float grad_scale) {
   settings.adamw = {options.beta1, options.beta2, options.eps};
   for (const auto& [name, scalars] : t.update.scalars) {
     const ParamGroup& group = group_of(t.update.plan, scalars.part);
+    const ParamScale& scale = scalars.part.scale;
+    const double lr = static_cast<double>(options.lr) * group.lr_scale * scale.lr;
+    const double decay = static_cast<double>(group.weight_decay.value_or(options.weight_decay));
     const StepScalars values =
         step_scalars(scalars.part.kind, settings,
-                     {.lr = static_cast<float>(static_cast<double>(options.lr) * group.lr_scale),
-                      .weight_decay = group.weight_decay.value_or(options.weight_decay),
+                     {.lr = static_cast<float>(lr),
+                      .weight_decay = static_cast<float>(decay * scale.weight_decay),
                       .step = t.step,
                       .grad_scale = grad_scale});
     std::memcpy(scalars.buffer->data(), values.data(), sizeof(values));

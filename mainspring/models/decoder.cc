@@ -24,6 +24,11 @@ struct Decoder {
   const ModelConfig& config;
   Tensor rope_table;  // (tables * positions, rotary / 2, 2); none with learned positions
   int64_t positions;
+  const DecoderTap& tap;
+
+  void show(const std::string& name, const Tensor& value) const {
+    if (tap) tap(name, value);
+  }
 };
 
 Tensor norm(const Decoder& d, const Tensor& x, const std::string& name, int64_t width) {
@@ -94,12 +99,16 @@ Tensor decoder_layer(const Decoder& d, const Tensor& h, int64_t layer) {
   Tensor attended =
       attention_block(d, norm(d, h, name + ".input_layernorm", width), name + ".self_attn", layer);
   if (is_sandwich) attended = norm(d, attended, name + ".post_attention_layernorm", width);
+  d.show("layers." + std::to_string(layer) + ".attention", attended);
   const Tensor middle = add({h, attended});
   const std::string before =
       is_sandwich ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
   Tensor fed = mlp_block(d, norm(d, middle, name + before, width), name + ".mlp");
   if (is_sandwich) fed = norm(d, fed, name + ".post_feedforward_layernorm", width);
-  return add({middle, fed});
+  d.show("layers." + std::to_string(layer) + ".mlp", fed);
+  const Tensor out = add({middle, fed});
+  d.show("layers." + std::to_string(layer), out);
+  return out;
 }
 
 /// sqrt(d) in the compute dtype, as transformers rounds it before the product.
@@ -110,10 +119,11 @@ float embedding_scale(const ModelConfig& config, DType compute) {
 
 }  // namespace
 
-Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64_t rope_positions) {
+Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64_t rope_positions,
+                      const DecoderTap& tap) {
   Tracer& tracer = params.tracer();
   const Tensor tokens = tracer.input(kTokensInput, {DType::kI32, {{kRows}}});
-  Decoder d{params, config, {}, rope_positions};
+  Decoder d{params, config, {}, rope_positions, tap};
   Tensor h =
       embedding(tokens, params.get("model.embed_tokens.weight", {config.vocabulary, config.d}));
   if (config.scaled_embeddings) h = scale(h, embedding_scale(config, tracer.graph().compute()));
@@ -124,6 +134,7 @@ Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64
     d.rope_table =
         tracer.param(kRopeTableParam, {DType::kF32, {rope_table_shape(config, rope_positions)}});
   }
+  d.show("embedding", h);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     h = checkpoint(tracer, "layers." + std::to_string(layer), static_cast<int32_t>(layer),
                    [&] { return decoder_layer(d, h, layer); });

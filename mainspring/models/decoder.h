@@ -1,6 +1,8 @@
 // The dense decoder: every family as one function over a config. Says nothing of devices.
 #pragma once
 
+#include <functional>
+
 #include "mainspring/models/config.h"
 #include "mainspring/nn/layers.h"
 #include "mainspring/tensor/tensor.h"
@@ -12,9 +14,14 @@ inline constexpr const char* kTokensInput = "tokens";         // i32(rows)
 inline constexpr const char* kTargetsInput = "targets";       // i32(picked)
 inline constexpr const char* kRopeTableParam = "rope.table";  // as rope_table_shape() says
 
+/// Sees values (rows, d) of the forward pass as they are traced: "embedding", "layers.3.attention"
+/// and "layers.3.mlp" (what each adds), "layers.3" (the residual stream after the layer).
+using DecoderTap = std::function<void(const std::string& name, const Tensor& value)>;
+
 /// Tokens to the last norm's output at the picked rows. Each layer is one recomputation region.
 /// Shapes: result (picked, d). `rope_positions` is the length of the bound rope table.
-Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64_t rope_positions);
+Tensor decoder_hidden(const nn::Params& params, const ModelConfig& config, int64_t rope_positions,
+                      const DecoderTap& tap = {});
 
 /// The head's matrix: lm_head.weight, or the embedding when tied.  Shape (v, d).
 Tensor decoder_head(const nn::Params& params, const ModelConfig& config);

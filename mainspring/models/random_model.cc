@@ -61,14 +61,16 @@ bool is_table(std::string_view name) {
          name.ends_with("lm_head.weight");
 }
 
-double std_of(const ParameterSpec& spec, const ModelConfig& config, const InitOptions& options) {
+double std_of(const ParameterSpec& spec, const ModelConfig& config, const InitOptions& options,
+              const MupPart& part) {
   if (options.scheme == InitScheme::kFanIn && !is_table(spec.name)) {
-    return 1.0 / std::sqrt(static_cast<double>(spec.shape.back()));
+    return part.multiplier / std::sqrt(static_cast<double>(spec.shape.back()));
   }
+  const double std = options.std * (part.multiplier / std::sqrt(part.fan_in));
   if (options.scheme == InitScheme::kScaled && ends_branch(spec.name)) {
-    return options.std / std::sqrt(2.0 * static_cast<double>(config.layers));
+    return std / std::sqrt(2.0 * static_cast<double>(config.layers));
   }
-  return options.std;
+  return std;
 }
 
 StoredTensor owned(const ParameterSpec& spec, std::shared_ptr<std::vector<float>> values) {
@@ -112,11 +114,12 @@ TensorSet random_weights(const ModelConfig& config, const InitOptions& options) 
     int64_t elements = 1;
     for (int64_t dim : spec.shape) elements *= dim;
     auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(elements), 0.0f);
+    const MupPart part = mup_part(config, options.mup, spec.name);
     if (spec.shape.size() > 1) {
       const PhiloxKey key = philox_key(nn::random_key(options.seed, spec.name));
-      fill_normal(pool, key, std_of(spec, config, options), *values);
+      fill_normal(pool, key, std_of(spec, config, options, part), *values);
     } else if (spec.name.ends_with(".weight")) {
-      std::fill(values->begin(), values->end(), 1.0f);
+      std::fill(values->begin(), values->end(), static_cast<float>(part.multiplier));
     }
     weights[spec.name] = owned(spec, std::move(values));
     if (options.dtype == DType::kBF16) weights[spec.name] = in_bf16(weights[spec.name]);

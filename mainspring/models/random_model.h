@@ -10,6 +10,7 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/models/loaded_model.h"
+#include "mainspring/models/mup.h"
 
 namespace mainspring {
 
@@ -27,6 +28,7 @@ struct InitOptions {
   uint64_t seed = 0;
   InitScheme scheme = InitScheme::kScaled;
   double std = 0.02;
+  MupOptions mup = {};        // std is that of the base's width
   DType dtype = DType::kF32;  // kF32 or kBF16: what the weights are rounded to and kept in
   int num_threads = 1;        // changes no bit
 };

@@ -134,6 +134,8 @@ Result<std::vector<ParamPlan>> assign_params(
                               " needs f32 masters, and the weights are kept in bf16 (" + name +
                               ")");
     }
+    if (const auto scale = plan.scales.find(name); scale != plan.scales.end())
+      part.scale = scale->second;
     parts.push_back(part);
   }
   MS_RETURN_IF_ERROR(check_shadowed(plan, parts, params));

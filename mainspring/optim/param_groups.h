@@ -5,6 +5,7 @@
 // name.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,14 @@ struct ParamGroup {
   std::optional<float> weight_decay;  // unset: the step's
 };
 
+/// Factors of a parameter's own, beside those of its group.
+struct ParamScale {
+  double lr = 1.0;
+  double weight_decay = 1.0;
+
+  friend bool operator==(const ParamScale&, const ParamScale&) = default;
+};
+
 /// Muon as `rest` moves the hidden matrices, and AdamW the embedding, the head and the vectors. A
 /// group that says Muon takes matrices only. AdamW with 8-bit states leaves parameters of fewer
 /// than kFewestCoded elements to AdamW: there is little to save, and vectors matter most.
@@ -31,12 +40,16 @@ struct OptimizerPlan {
   ParamGroup rest;
   std::vector<ParamGroup> groups;
   OptimizerSettings settings;
+  std::map<std::string, ParamScale> scales;  // by parameter; absent: 1
 };
 
 /// One parameter's part in a plan.
 struct ParamPlan {
   size_t group = 0;  // index into groups; groups.size(): rest
   OptimizerKind kind = OptimizerKind::kAdamw;
+  ParamScale scale = {};
+
+  friend bool operator==(const ParamPlan&, const ParamPlan&) = default;
 };
 
 /// The part of each parameter, in the order given; `dtype`: what they are kept in. Errors: invalid

@@ -41,6 +41,10 @@ ModelConfig new_model_config(const ModelRecipe& m) {
   return config;
 }
 
+MupOptions mup_options(const ModelRecipe& m) {
+  return {.base_hidden = m.mup_base_hidden, .base_head_dim = m.mup_base_head_dim};
+}
+
 Result<ModelConfig> recipe_model_config(const Recipe& recipe) {
   if (!makes_model(recipe)) {
     MS_ASSIGN_OR_RETURN(const auto model, load_model(recipe.model.path));
@@ -58,6 +62,7 @@ Result<std::shared_ptr<const LoadedModel>> make_new_model(const Recipe& recipe, 
                                  {.seed = recipe.seed,
                                   .scheme = scheme,
                                   .std = recipe.model.init_std,
+                                  .mup = mup_options(recipe.model),
                                   .dtype = weights_dtype(recipe),
                                   .num_threads = num_threads},
                                  std::move(source));

@@ -5,6 +5,7 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/models/loaded_model.h"
+#include "mainspring/models/mup.h"
 #include "mainspring/train/recipe.h"
 
 namespace mainspring {
@@ -16,6 +17,8 @@ inline bool makes_model(const Recipe& recipe) { return !recipe.model.family.empt
 /// head_dim, 8/3 hidden rounded up to a multiple of 32 (gpt2: 4 hidden) for intermediate; the
 /// vocabulary stays 0 until the tokenizer is known.
 ModelConfig new_model_config(const ModelRecipe& model);
+
+MupOptions mup_options(const ModelRecipe& model);
 
 /// The config alone, vocabulary and end-of-text token from the tokenizer, or that of model.path.
 /// Errors: those of the tokenizer and of a config that no model can have.

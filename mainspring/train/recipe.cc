@@ -224,6 +224,11 @@ void Schema::add_model(ModelRecipe& model) {
          "new weights: normal(0, init_std), with the ends of residual branches divided by "
          "sqrt(2 layers); normal everywhere; linears by 1 / sqrt(in)");
   number("model.init_std", model.init_std, 0, 10, "standard deviation of new weights");
+  integer("model.mup_base_hidden", model.mup_base_hidden, 0,
+          "muP: init_std and optim.lr are those of a model of this width, and each parameter's "
+          "follow from them, so that the best rate is the same for every width; 0: off");
+  integer("model.mup_base_head_dim", model.mup_base_head_dim, 0,
+          "muP: head width of that model, from which scores go by 1 / width; 0: head_dim");
   text("model.tokenizer", model.tokenizer,
        "of a new model: tokenizer.json, its folder or a .gguf file; empty: one token per byte");
   choice("model.dtype", model.dtype, {"bf16", "f32"},

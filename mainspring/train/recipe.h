@@ -36,8 +36,10 @@ struct ModelRecipe {
   double logit_soft_cap = 0.0;  // 0: none
   std::string init = "scaled";  // scaled | normal | fan_in
   double init_std = 0.02;
-  std::string tokenizer;       // tokenizer.json, folder or .gguf; "": bytes
-  std::string dtype = "bf16";  // compute: bf16 | f32
+  int64_t mup_base_hidden = 0;    // 0: no muP
+  int64_t mup_base_head_dim = 0;  // 0: the model's
+  std::string tokenizer;          // tokenizer.json, folder or .gguf; "": bytes
+  std::string dtype = "bf16";     // compute: bf16 | f32
   std::string
       quantise;  // "" | q4_0 | q4_1 | q5_0 | q5_1 | q8_0 | nf4: the frozen base is stored so
 };

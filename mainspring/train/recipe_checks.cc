@@ -26,6 +26,25 @@ Status check_gpt2(const ModelRecipe& m) {
   return {};
 }
 
+Status check_mup(const Recipe& r) {
+  if (r.model.mup_base_hidden == 0) {
+    if (r.model.mup_base_head_dim == 0) return {};
+    return invalid_argument("model.mup_base_head_dim belongs to muP: set model.mup_base_hidden");
+  }
+  if (r.model.family.empty()) {
+    return invalid_argument(
+        "model.mup_base_hidden is of a new model (model.family): the weights of model.path are "
+        "made already");
+  }
+  std::string other = r.optim.optimizer == "adamw" ? "" : r.optim.optimizer;
+  for (const GroupRecipe& group : r.optim.groups) {
+    if (!group.optimizer.empty() && group.optimizer != "adamw") other = group.optimizer;
+  }
+  if (other.empty()) return {};
+  return invalid_argument("model.mup_base_hidden: muP's rules here are AdamW's, not " + other +
+                          "'s: set optim.optimizer = \"adamw\", in optim.groups too");
+}
+
 Status check_new_model(const Recipe& r) {
   if (!r.model.path.empty()) {
     return invalid_argument("model.path and model.family exclude each other: keep one");
@@ -53,6 +72,7 @@ Status check_new_model(const Recipe& r) {
 }
 
 Status check_model(const Recipe& r) {
+  MS_RETURN_IF_ERROR(check_mup(r));
   if (!r.model.family.empty()) return check_new_model(r);
   if (r.model.path.empty()) {
     return invalid_argument(

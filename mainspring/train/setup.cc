@@ -71,6 +71,14 @@ OnFetch show_fetch() {
   };
 }
 
+// muP's factors of every rate and decay, none where they are 1.
+void add_mup(const Recipe& recipe, const ModelConfig& config, OptimizerPlan& plan) {
+  for (const ParameterSpec& spec : model_parameters(config)) {
+    const MupPart part = mup_part(config, mup_options(recipe.model), spec.name);
+    if (part != MupPart()) plan.scales[spec.name] = {part.rate(), part.decay()};
+  }
+}
+
 Result<std::vector<Datum>> load_eval_rows(const Recipe& recipe, const TrainSetup& setup) {
   DataLoader::HeldOut held_out;
   if (!recipe.data.eval_files.empty()) {
@@ -221,8 +229,9 @@ Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
                                                              .warmup = recipe.train.ema_warmup}));
     if (recipe.train.ema_eval) setup.eval_id = average;
   }
-  MS_RETURN_IF_ERROR(
-      setup.engine->set_optimizer(setup.id, optimizer_plan(recipe)).with_context("optim.groups"));
+  OptimizerPlan plan = optimizer_plan(recipe);
+  add_mup(recipe, setup.model->config, plan);
+  MS_RETURN_IF_ERROR(setup.engine->set_optimizer(setup.id, plan).with_context("optim.groups"));
   MS_ASSIGN_OR_RETURN(setup.schedule.kind, parse_schedule(recipe.optim.schedule));
   setup.schedule.warmup_steps = recipe.optim.warmup_steps;
   setup.schedule.total_steps = recipe.train.steps;
