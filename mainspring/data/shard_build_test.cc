@@ -228,7 +228,7 @@ TEST_F(ShardBuild, ACutCompressedFileIsRefused) {
 
 TEST_F(ShardBuild, FilesOfOtherKindsAreCountedAndNamed) {
   write("a.txt", "ab");
-  write("table.parquet", "PAR1");
+  write("table.csv", "PAR1");
   write("rows.csv", "a,b");
   const ShardIndex index = build_shards(options_).value();
   EXPECT_EQ(index.num_skipped_files, 2);
