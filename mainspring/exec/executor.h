@@ -41,7 +41,7 @@ struct BorrowedTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   const void* data = nullptr;
-  const float* aux = nullptr;  // NF4 scales
+  const float* aux = nullptr;  // scales of NF4 and int8 (exec/cpu/ops.h)
   std::shared_ptr<const void> owner;
 };
 

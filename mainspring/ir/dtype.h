@@ -11,6 +11,7 @@ enum class DType : uint8_t {
   kBF16,
   kF16,  // storage only
   kI32,
+  // Quantised from here on (is_quantised).
   kQ4_0,  // GGUF: 32 values, f16 scale
   kQ4_1,  // GGUF: 32 values, f16 scale and minimum
   kQ5_0,  // GGUF: 32 values, f16 scale, fifth bits apart
@@ -21,18 +22,19 @@ enum class DType : uint8_t {
   kQ6_K,  // GGUF: 256 values, groups of 16 with 8-bit scales of an f16
   kNF4,   // 64 values, 4-bit NormalFloat codes, double-quantised scales (weights/nf4.h has the
           // layout)
+  kInt8,  // signed codes, one f32 scale for each row of the matrix, beside the codes
   kU8,    // codes of optimizer states (base/dynamic_map.h)
 };
 
 /// "f32", "bf16", "f16", "i32", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k",
-/// "nf4", "u8".
+/// "nf4", "int8", "u8".
 std::string_view dtype_name(DType dtype);
 
-/// Values per storage block (1 for plain types).
+/// Values per storage block (1 for plain types and int8).
 int64_t dtype_block_elements(DType dtype);
 
 /// Bytes of one storage block: 4, 2, 2, 4, 18, 20, 22, 24, 34, 144, 176, 210; NF4: 32 code bytes
-/// + 1 scale byte = 33; 1.
+/// + 1 scale byte = 33; int8, u8: 1.
 int64_t dtype_block_bytes(DType dtype);
 
 bool is_quantised(DType dtype);

@@ -26,13 +26,20 @@ TEST(DTypeTest, QuantisedTypesCountWholeBlocks) {
   EXPECT_EQ(dtype_bytes(DType::kQ6_K, 512), 420);  // 2 blocks of 128 + 64 + 16 + 2
   EXPECT_EQ(dtype_bytes(DType::kQ8_0, 64), 68);    // 2 blocks of 2 + 32
   EXPECT_EQ(dtype_bytes(DType::kNF4, 64), 33);     // 1 block of 32 + 1
+  EXPECT_TRUE(is_quantised(DType::kQ4_0));
   EXPECT_TRUE(is_quantised(DType::kNF4));
+}
+
+TEST(DTypeTest, Int8IsQuantisedThoughItsBlocksAreSingleValues) {
+  EXPECT_TRUE(is_quantised(DType::kInt8));
+  EXPECT_EQ(dtype_bytes(DType::kInt8, 13), 13);
 }
 
 TEST(DTypeTest, NamesAreThoseOfTheHeader) {
   EXPECT_EQ(dtype_name(DType::kF32), "f32");
   EXPECT_EQ(dtype_name(DType::kBF16), "bf16");
   EXPECT_EQ(dtype_name(DType::kNF4), "nf4");
+  EXPECT_EQ(dtype_name(DType::kInt8), "int8");
 }
 
 TEST(DTypeDeathTest, PartialBlocksAreOurBug) {

@@ -197,8 +197,9 @@ Result<std::string> Checker::qlora_equals_lora() {
   auto dequantised = std::make_shared<LoadedModel>(*model_);
   for (auto& [name, tensor] : quantised->weights) {
     const bool is_linear = tensor.shape.size() == 2 && name.find(".layers.") != std::string::npos;
-    if (!is_linear || tensor.shape[1] % 32 != 0) continue;
+    if (!is_linear) continue;
     if (!is_quantised(tensor.dtype)) {
+      if (tensor.shape[1] % 32 != 0) continue;
       MS_ASSIGN_OR_RETURN(tensor,
                           quantise(tensor, tensor.shape[1] % 64 == 0 ? DType::kNF4 : DType::kQ4_1));
     }

@@ -233,7 +233,8 @@ void Schema::add_model(ModelRecipe& model) {
        "of a new model: tokenizer.json, its folder or a .gguf file; empty: one token per byte");
   choice("model.dtype", model.dtype, {"bf16", "f32"},
          "compute dtype; optim.state says that of masters");
-  choice("model.quantise", model.quantise, {"", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "nf4"},
+  choice("model.quantise", model.quantise,
+         {"", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "nf4", "int8"},
          "store the frozen base's linears quantised (QLoRA); empty: as in the file");
 }
 

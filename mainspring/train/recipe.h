@@ -41,7 +41,7 @@ struct ModelRecipe {
   std::string tokenizer;          // tokenizer.json, folder or .gguf; "": bytes
   std::string dtype = "bf16";     // compute: bf16 | f32
   std::string
-      quantise;  // "" | q4_0 | q4_1 | q5_0 | q5_1 | q8_0 | nf4: the frozen base is stored so
+      quantise;  // "" | q4_0 | q4_1 | q5_0 | q5_1 | q8_0 | nf4 | int8: the frozen base is stored so
 };
 
 struct DataRecipe {

@@ -15,8 +15,8 @@ namespace mainspring {
 namespace {
 
 DType quantised_dtype(const std::string& name) {
-  for (DType dtype :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4}) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                      DType::kNF4, DType::kInt8}) {
     if (dtype_name(dtype) == name) return dtype;
   }
   return DType::kF32;

@@ -124,6 +124,13 @@ void read_nf4(const uint8_t* block, int64_t block_index, const std::vector<float
   }
 }
 
+void read_int8(const StoredTensor& tensor, int64_t row, float* out) {
+  const int64_t columns = row_elements(tensor);
+  const auto* codes = static_cast<const int8_t*>(tensor.data) + row * columns;
+  const float scale = tensor.aux[static_cast<size_t>(row)];
+  for (int64_t i = 0; i < columns; ++i) out[i] = round_bf16(static_cast<float>(codes[i]) * scale);
+}
+
 void read_blocks(const StoredTensor& tensor, int64_t row, float* out) {
   const int64_t width = dtype_block_elements(tensor.dtype);
   const int64_t columns = row_elements(tensor);
@@ -195,6 +202,9 @@ void read_row_f32(const StoredTensor& tensor, int64_t row, float* out) {
     case DType::kI32:
     case DType::kU8:
       MS_CHECK(false, tensor.name + " holds integers");
+      return;
+    case DType::kInt8:
+      read_int8(tensor, row, out);
       return;
     default:
       read_blocks(tensor, row, out);

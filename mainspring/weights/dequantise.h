@@ -5,7 +5,7 @@
 // fused:
 //   Q4_0  (q - 8) * d      Q4_1, Q5_1  q * d + m      Q5_0  (q - 16) * d      Q8_0  q * d
 //   Q4_K, Q5_K  q * (d * s) - (dmin * t)              Q6_K  (q - 32) * (d * s)
-//   NF4   see nf4.h
+//   NF4   see nf4.h                                   Int8  q * (f32 scale of the row)
 // with d, dmin and m halves widened exactly, s and t a group's small integers, then rounded to bf16
 // (base/f16.h, base/bf16.h).
 #pragma once

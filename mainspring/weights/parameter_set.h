@@ -16,7 +16,7 @@ namespace mainspring {
 
 using ParameterSet = std::map<std::string, std::shared_ptr<Buffer>>;
 
-/// Buffers over the tensors' own memory. The set keeps every owner alive; NF4 aux stays with
+/// Buffers over the tensors' own memory. The set keeps every owner alive; aux stays with
 /// `tensors`, which must outlive the result.
 ParameterSet borrow_parameters(Executor& executor, const TensorSet& tensors);
 

@@ -205,6 +205,25 @@ Status quantise_nf4(const StoredTensor& tensor, StoredTensor& target, uint8_t* o
   return Status();
 }
 
+/// Scales below the smallest normal number would be flushed: such a row is one of zeros.
+Status quantise_int8(const StoredTensor& tensor, StoredTensor& target, uint8_t* out) {
+  std::vector<float> values(static_cast<size_t>(row_elements(tensor)));
+  for (int64_t row = 0; row < num_rows(tensor); ++row) {
+    read_row_f32(tensor, row, values.data());
+    MS_RETURN_IF_ERROR(check_row(tensor, row, values, std::numeric_limits<float>::max()));
+    float magnitude = 0.0f;
+    for (const float value : values) magnitude = std::max(magnitude, std::fabs(value));
+    float scale = magnitude / 127.0f;
+    if (scale < std::numeric_limits<float>::min()) scale = 0.0f;
+    target.aux.push_back(scale);
+    for (const float value : values) {
+      const float code = scale == 0.0f ? 0.0f : std::nearbyint(value / scale);
+      *out++ = static_cast<uint8_t>(static_cast<int8_t>(std::clamp(code, -127.0f, 127.0f)));
+    }
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<StoredTensor> quantise(const StoredTensor& tensor, DType dtype) {
@@ -233,6 +252,8 @@ Result<StoredTensor> quantise(const StoredTensor& tensor, DType dtype) {
   auto owned = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(out.size_bytes));
   if (dtype == DType::kNF4) {
     MS_RETURN_IF_ERROR(quantise_nf4(tensor, out, owned->data()));
+  } else if (dtype == DType::kInt8) {
+    MS_RETURN_IF_ERROR(quantise_int8(tensor, out, owned->data()));
   } else {
     MS_RETURN_IF_ERROR(quantise_gguf(tensor, dtype, owned->data()));
   }

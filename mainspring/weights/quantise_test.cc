@@ -52,8 +52,8 @@ TEST(Quantise, Q8_0GivesTheReferenceBytes) {
 }
 
 TEST(Quantise, ABlockOfZerosStaysZero) {
-  for (const DType dtype :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4}) {
+  for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                            DType::kNF4, DType::kInt8}) {
     for (const float value : read_f32(quantised(std::vector<float>(64, 0.0f), {1, 64}, dtype)))
       EXPECT_EQ(value, 0.0f);
   }
@@ -90,6 +90,40 @@ TEST(Quantise, Nf4ErrorIsWithinHalfAStepOfTheBlocksScale) {
   }
 }
 
+TEST(Quantise, Int8RoundsTiesToEvenAndScalesEachRowByItsLargest) {
+  // Row 0: scale 1. Row 1: scale 2. Rows of 7 are no multiple of anything.
+  const StoredTensor tensor =
+      quantised({127, 0.5f, 1.5f, -0.5f, -2.5f, 100.4f, -127, -254, 1, 3, 0, 5, 252.9f, 254},
+                {2, 7}, DType::kInt8);
+  EXPECT_EQ(tensor.aux, (std::vector<float>{1, 2}));
+  ASSERT_EQ(tensor.size_bytes, 14);
+  const auto* codes = static_cast<const int8_t*>(tensor.data);
+  EXPECT_EQ(std::vector<int>(codes, codes + 14),
+            (std::vector<int>{127, 0, 2, 0, -2, 100, -127, -127, 0, 2, 0, 2, 126, 127}));
+  EXPECT_EQ(read_f32(tensor), (std::vector<float>{127, 0, 2, 0, -2, 100, -127,  //
+                                                  -254, 0, 4, 0, 4, 252, 254}));
+}
+
+TEST(Quantise, Int8ErrorIsWithinHalfAStepOfTheRowsScale) {
+  std::vector<float> values;
+  for (int i = 0; i < 5 * 333; ++i) {
+    const float size = 0.01f * static_cast<float>(1 + i / 333);
+    values.push_back(size * (static_cast<float>((i * 7919) % 2001) / 1000.0f - 1.0f));
+  }
+  const StoredTensor tensor = quantised(values, {5, 333}, DType::kInt8);
+  const std::vector<float> got = read_f32(tensor);
+  for (size_t i = 0; i < values.size(); ++i) {  // half a step, then bf16's half unit of 2^-8
+    const float scale = tensor.aux[i / 333];
+    ASSERT_NEAR(got[i], values[i], 0.5001f * scale + std::fabs(values[i]) / 256.0f) << i;
+  }
+}
+
+TEST(Quantise, Int8RowsTooSmallForANormalScaleAreZeros) {
+  const StoredTensor tensor = quantised({1e-37f, -1e-37f}, {1, 2}, DType::kInt8);
+  EXPECT_EQ(tensor.aux, std::vector<float>{0.0f});
+  EXPECT_EQ(read_f32(tensor), (std::vector<float>{0, 0}));
+}
+
 TEST(Quantise, RefusesRowsThatAreNoWholeNumberOfBlocks) {
   const Status status =
       quantise(make_tensor("blk", {2, 48}, DType::kF32, std::vector<float>(96)), DType::kQ8_0)
@@ -101,8 +135,8 @@ TEST(Quantise, RefusesRowsThatAreNoWholeNumberOfBlocks) {
 TEST(Quantise, NamesAValueThatIsNotFinite) {
   std::vector<float> values(128, 1.0f);
   values[70] = std::numeric_limits<float>::quiet_NaN();
-  for (const DType dtype :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kNF4}) {
+  for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                            DType::kNF4, DType::kInt8}) {
     const Status status = quantise(make_tensor("w", {2, 64}, DType::kF32, values), dtype).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("row 1, column 6"), std::string::npos) << status.message();

@@ -22,7 +22,7 @@ struct StoredTensor {
   const void* data = nullptr;
   int64_t size_bytes = 0;
   std::shared_ptr<const void> owner;  // the mapping or allocation behind `data`
-  std::vector<float> aux;             // NF4: offset and scales (exec/cpu/ops.h, WeightView::aux)
+  std::vector<float> aux;             // NF4's and int8's scales (exec/cpu/ops.h, WeightView::aux)
 
   int64_t num_elements() const {
     int64_t n = 1;

@@ -28,7 +28,7 @@ std::vector<std::byte> random_blocks(const std::string& name, DType dtype, int64
   for (std::byte& b : bytes) b = static_cast<std::byte>(random.bits());
   const bool has_minimum = dtype == DType::kQ4_1 || dtype == DType::kQ5_1 ||
                            dtype == DType::kQ4_K || dtype == DType::kQ5_K;
-  const int num_halves = has_minimum ? 2 : dtype == DType::kNF4 ? 0 : 1;
+  const int num_halves = has_minimum ? 2 : dtype == DType::kNF4 || dtype == DType::kInt8 ? 0 : 1;
   const size_t first_half = dtype == DType::kQ6_K ? 208 : 0;
   const auto block_bytes = static_cast<size_t>(dtype_block_bytes(dtype));
   for (size_t block = 0; block < bytes.size(); block += block_bytes) {
@@ -177,6 +177,11 @@ Tensor CaseBuilder::param(const std::string& name, std::vector<int64_t> dims, DT
     for (int64_t b = 0; b < elements / dtype_block_elements(dtype); b += 256) {
       data.aux.push_back(0.1f + 0.01f * static_cast<float>(b / 256));
     }
+  }
+  if (dtype == DType::kInt8) {  // magnitudes up to about 1
+    RandomValues scales(name + ".scales");
+    for (int64_t row = 0; row < elements / type.shape.dims.back(); ++row)
+      data.aux.push_back(static_cast<float>(1 + scales.below(64)) / 8192.0f);
   }
   return tracer_.param(name, type);
 }

@@ -23,7 +23,7 @@ struct SourceData {
   OpKind kind = OpKind::kInput;
   ValueType type;
   std::vector<std::byte> bytes;
-  std::vector<float> aux;  // NF4
+  std::vector<float> aux;  // of NF4 and int8
 };
 
 /// A graph output or state to compare. `slot` other than kAnySlot: only rows of that adapter slot.

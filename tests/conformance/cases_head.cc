@@ -27,6 +27,26 @@ OpCase logprob(int64_t d, int64_t vocabulary, float softcap = 0.0f) {
           .has_gradient = d <= 24};
 }
 
+// A head stored quantised is frozen: its log-probability and the gradient of what comes in.
+OpCase stored_head(DType dtype) {
+  return {.op = OpKind::kHeadLogprobGrad,
+          .name = "head_logprob_weight_" + std::string(dtype_name(dtype)),
+          .build =
+              [=](CaseBuilder& b) {
+                const Tensor x = b.picks("x", 64);
+                const Tensor head = b.param("head", {37, 64}, dtype);
+                const Tensor targets = b.targets("targets", 37);
+                const auto forward =
+                    b.tracer().node(OpKind::kHeadLogprob, {x, head, targets}, HeadAttrs{});
+                b.check("logprob", forward[0]);
+                b.check("dx",
+                        b.tracer().node(OpKind::kHeadLogprobGrad,
+                                        {x, head, targets, forward[1], b.per_pick("d_logprob")},
+                                        HeadAttrs{})[0]);
+              },
+          .tolerance = {.sums = 64, .inner = 1}};
+}
+
 OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen, HeadAttrs attrs = {}) {
   return {.op = OpKind::kHeadLogprobGrad,
           .name = "head_logprob_grad_" + sizes(d, vocabulary) + (is_frozen ? "_frozen" : "") +
@@ -84,6 +104,7 @@ std::vector<OpCase> head_cases() {
     cases.push_back(logprob_grad(d, vocabulary, d == 8, {.has_d_lse = true}));
     cases.push_back(logprob_grad(d, vocabulary, d == 24, {.softcap = 2.0f, .has_d_lse = true}));
   }
+  for (DType dtype : {DType::kQ8_0, DType::kInt8}) cases.push_back(stored_head(dtype));
   return cases;
 }
 

@@ -44,7 +44,7 @@ OpCase f32_logits() {
 }
 
 OpCase stored(DType dtype) {
-  const int64_t in = dtype_block_elements(dtype) == 256 ? 512 : 192;
+  const int64_t in = dtype == DType::kInt8 ? 195 : dtype_block_elements(dtype) == 256 ? 512 : 192;
   return {.op = OpKind::kLinear,
           .name = "linear_weight_" + std::string(dtype_name(dtype)),
           .build =
@@ -194,7 +194,7 @@ std::vector<OpCase> linear_cases() {
   }
   for (DType dtype :
        {DType::kBF16, DType::kF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-        DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kNF4}) {
+        DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kNF4, DType::kInt8}) {
     cases.push_back(stored(dtype));
   }
   return cases;

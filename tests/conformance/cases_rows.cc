@@ -263,7 +263,7 @@ std::vector<OpCase> row_cases() {
                             rope_case(2, 64, 64, true),
                             rope_case(3, 24, 6, false),
                             rope_case(2, 64, 48, true)};
-  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kInt8})
     cases.push_back(embedding_case(9, dtype));
   for (DType dtype : {DType::kF32, DType::kBF16})
     cases.push_back(position_embedding_case(19, dtype));

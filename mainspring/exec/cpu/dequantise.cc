@@ -32,6 +32,8 @@ BlockFormat block_format(DType dtype) {
       return BlockFormat::kQ5_K;
     case DType::kQ6_K:
       return BlockFormat::kQ6_K;
+    case DType::kInt8:
+      return BlockFormat::kInt8;
     default:
       MS_CHECK(dtype == DType::kNF4, "not a blocked dtype");
       return BlockFormat::kNf4;
@@ -44,7 +46,8 @@ void load_blocks(const LinearKernels& kernels, const WeightView& weight, int64_t
   const uint8_t* block =
       static_cast<const uint8_t*>(weight.data) +
       first / dtype_block_elements(weight.dtype) * dtype_block_bytes(weight.dtype);
-  kernels.decode[static_cast<size_t>(block_format(weight.dtype))](block, first, n, weight.aux, out);
+  const float* aux = weight.dtype == DType::kInt8 ? weight.aux + row : weight.aux;
+  kernels.decode[static_cast<size_t>(block_format(weight.dtype))](block, first, n, aux, out);
 }
 
 }  // namespace
@@ -74,6 +77,7 @@ void load_values(const LinearKernels& kernels, const WeightView& weight, int64_t
     case DType::kQ5_K:
     case DType::kQ6_K:
     case DType::kNF4:
+    case DType::kInt8:
       load_blocks(kernels, weight, row, column, n, out);
       return;
     case DType::kI32:

@@ -42,9 +42,9 @@ struct WeightView {
   const void* data = nullptr;
   int64_t out = 0;
   int64_t in = 0;
-  /// NF4 only: f32 offset, then one f32 scale per 256 blocks (second quantisation of the block
+  /// NF4: f32 offset, then one f32 scale per 256 blocks (second quantisation of the block
   /// scales: scale of block b = code_b / 255 * aux[1 + b / 256] + aux[0]); blocks count over the
-  /// whole matrix.
+  /// whole matrix. Int8: the scale of each row.
   const float* aux = nullptr;
 };
 

@@ -84,6 +84,14 @@ TEST(DequantiseTest, Nf4TakesScalesOfBlocksCountedOverTheWholeMatrix) {
   EXPECT_EQ(later[67], 45.0f / 255.0f * 8.0f + 0.5f);
 }
 
+TEST(DequantiseTest, Int8TakesTheScaleOfItsRow) {
+  const int8_t codes[] = {1, -128, 127, 2, 3, -4};
+  const float scales[] = {0.5f, 3.0f};
+  const WeightView weight{DType::kInt8, codes, 2, 3, scales};
+  EXPECT_EQ(values_of(weight, 0), (std::vector<float>{0.5f, -64.0f, 63.5f}));
+  EXPECT_EQ(values_of(weight, 1), (std::vector<float>{6.0f, 9.0f, -12.0f}));
+}
+
 /// A stored weight of `dtype` with values that depend on the position.
 std::vector<uint8_t> stored_weight(DType dtype, int64_t out, int64_t in) {
   std::vector<uint8_t> data(static_cast<size_t>(dtype_bytes(dtype, out * in)));
@@ -94,7 +102,8 @@ std::vector<uint8_t> stored_weight(DType dtype, int64_t out, int64_t in) {
     if (dtype == DType::kF32) data[i + 3] = 0x3f;
     if (dtype == DType::kBF16) data[i + 1] = 0x3f;
     const bool is_plain = dtype == DType::kF32 || dtype == DType::kBF16;
-    if (!is_plain && dtype != DType::kNF4 && dtype != DType::kQ6_K) data[i + 1] = 0x30;
+    const bool has_half = !is_plain && dtype != DType::kNF4 && dtype != DType::kInt8;
+    if (has_half && dtype != DType::kQ6_K) data[i + 1] = 0x30;
     if (dtype == DType::kQ6_K) data[i + 209] = 0x20;
     const bool has_minimum = dtype == DType::kQ4_1 || dtype == DType::kQ5_1;
     if (has_minimum || dtype == DType::kQ4_K || dtype == DType::kQ5_K) data[i + 3] = 0xb4;
@@ -104,14 +113,17 @@ std::vector<uint8_t> stored_weight(DType dtype, int64_t out, int64_t in) {
 
 TEST(PackTest, AProductWithAPackedWeightSeesTheDequantisedRows) {
   const int64_t out = 37;
-  const float aux[] = {0.01f, 1.5f, 2.5f};
+  std::vector<float> aux{0.01f, 1.5f, 2.5f};  // NF4 reads three, int8 one for each row
+  while (aux.size() < 37) aux.push_back(aux.back() * 0.9f);
   for (const DType compute : {DType::kBF16, DType::kF32}) {
-    for (const DType dtype :
-         {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-          DType::kQ5_1, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kNF4}) {
-      const int64_t in = dtype_block_elements(dtype) == 256 ? 512 : 192;
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_0, DType::kQ4_1,
+                              DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K,
+                              DType::kQ6_K, DType::kNF4, DType::kInt8}) {
+      const int64_t in = dtype == DType::kInt8                ? 195
+                         : dtype_block_elements(dtype) == 256 ? 512
+                                                              : 192;
       const auto data = stored_weight(dtype, out, in);
-      const WeightView view{dtype, data.data(), out, in, aux};
+      const WeightView view{dtype, data.data(), out, in, aux.data()};
       for (const NamedTable& path : all_tables()) {
         ThreadPool pool(2);
         const Context context{&path.table, &pool, compute};

@@ -59,8 +59,8 @@ std::vector<char> fill_stored(Values& values, int64_t n, DType dtype) {
   if (dtype == DType::kF32 || dtype == DType::kBF16) return values.fill(n, dtype);
   std::vector<char> out = values.fill(dtype_bytes(dtype, n) / 4 + 1, DType::kF32);
   const int64_t block_bytes = dtype_block_bytes(dtype);
-  constexpr uint16_t kHalves[] = {0x3c00, 0x2e66, 0xb555};  // 1, 0.1, -0.333
-  if (dtype == DType::kNF4) return out;                     // its scales are codes
+  constexpr uint16_t kHalves[] = {0x3c00, 0x2e66, 0xb555};        // 1, 0.1, -0.333
+  if (dtype == DType::kNF4 || dtype == DType::kInt8) return out;  // all codes; scales are aux
   const int64_t first_half = dtype == DType::kQ6_K ? 208 : 0;
   for (int64_t i = 0; i < n / dtype_block_elements(dtype); ++i) {
     for (int64_t half = 0; half < (has_minimum(dtype) ? 2 : 1); ++half) {
@@ -81,8 +81,9 @@ class Products {
     dy_ = values.fill(shape.rows * shape.out, compute);
     bias_ = values.fill(shape.out, compute);
     const auto w = fill_stored(values, shape.out * shape.in, shape.stored);
-    constexpr float kAux[] = {0.125f, 1.5f};
-    const WeightView view{shape.stored, w.data(), shape.out, shape.in, kAux};
+    std::vector<float> aux{0.125f, 1.5f};  // NF4 reads two, int8 one for each row
+    for (int64_t row = 2; row < shape.out; ++row) aux.push_back(static_cast<float>(row) / 64.0f);
+    const WeightView view{shape.stored, w.data(), shape.out, shape.in, aux.data()};
     forward_.resize(packed_forward_bytes(context_, shape.out, shape.in));
     input_grad_.resize(packed_input_grad_bytes(context_, shape.out, shape.in));
     pack_forward(context_, view, forward_.data());
@@ -248,7 +249,8 @@ std::optional<std::string> self_test_linear(const KernelTable& kernels) {
                                {3, 256, 17, DType::kQ4_K},
                                {2, 512, 9, DType::kQ5_K},
                                {4, 256, 18, DType::kQ6_K},
-                               {9, 128, 34, DType::kNF4}};
+                               {9, 128, 34, DType::kNF4},
+                               {7, 131, 35, DType::kInt8}};
   for (const DType compute : {DType::kBF16, DType::kF32}) {
     for (const Shape& shape : kShapes) {
       const auto expected = Products(kernel_table(Isa::kScalar), compute, shape).all();

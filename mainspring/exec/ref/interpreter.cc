@@ -143,7 +143,8 @@ class Interpreter final : public RefExecutable {
     } else {
       const RefBuffer& buffer = *source.buffer;
       loaded.data =
-          decode(buffer.dtype(), buffer.data(), buffer.aux(), static_cast<int64_t>(elements));
+          decode(buffer.dtype(), buffer.data(), buffer.aux(), static_cast<int64_t>(elements),
+                 buffer.shape().empty() ? 1 : std::max<int64_t>(buffer.shape().back(), 1));
     }
     source.latest = source.value;
   }

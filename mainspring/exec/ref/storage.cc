@@ -117,7 +117,7 @@ float nf4(const uint8_t* block, int64_t block_index, const float* aux, int i) {
   return kNf4Levels[code] * scale;
 }
 
-double decode_one(DType dtype, const uint8_t* data, const float* aux, int64_t index) {
+double decode_one(DType dtype, const uint8_t* data, const float* aux, int64_t index, int64_t row) {
   const int64_t block_index = index / dtype_block_elements(dtype);
   const uint8_t* block = data + block_index * dtype_block_bytes(dtype);
   const int i = static_cast<int>(index % dtype_block_elements(dtype));
@@ -150,6 +150,8 @@ double decode_one(DType dtype, const uint8_t* data, const float* aux, int64_t in
       return to_f32(to_bf16(q6_k(block, i)));
     case DType::kNF4:
       return to_f32(to_bf16(nf4(block, block_index, aux, i)));
+    case DType::kInt8:
+      return to_f32(to_bf16(aux[row] * read<int8_t>(block)));
   }
   return 0;
 }
@@ -161,11 +163,13 @@ void write(void* data, size_t index, T value) {
 
 }  // namespace
 
-std::vector<double> decode(DType dtype, const void* data, const float* aux, int64_t elements) {
+std::vector<double> decode(DType dtype, const void* data, const float* aux, int64_t elements,
+                           int64_t row_elements) {
   MS_CHECK(elements % dtype_block_elements(dtype) == 0, "elements must fill whole blocks");
   std::vector<double> values;
   for (int64_t i = 0; i < elements; ++i) {
-    values.push_back(decode_one(dtype, static_cast<const uint8_t*>(data), aux, i));
+    values.push_back(
+        decode_one(dtype, static_cast<const uint8_t*>(data), aux, i, i / row_elements));
   }
   return values;
 }

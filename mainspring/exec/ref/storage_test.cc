@@ -67,6 +67,13 @@ TEST(RefStorageTest, Nf4ScalesLevelsByTheSecondQuantisation) {
   EXPECT_EQ(values[2], 0);
 }
 
+TEST(RefStorageTest, Int8ScalesCodesByRow) {
+  const int8_t codes[] = {-128, 127, 3, 5, 0, -1};
+  const float scales[] = {0.5f, 0.25f};
+  EXPECT_EQ(decode(DType::kInt8, codes, scales, 6, 3),
+            (std::vector<double>{-64, 63.5, 1.5, 1.25, 0, -0.25}));
+}
+
 TEST(RefStorageTest, QuantisedValuesAreBf16) {
   std::vector<uint8_t> codes(32, 0);
   codes[0] = 127;

@@ -113,6 +113,12 @@ inline void decode_nf4(const uint8_t* block, int64_t first, int64_t n, const flo
   for (int64_t i = 0; i < n; i += 64, block += 33, out += 64) block_nf4(block, index++, aux, out);
 }
 
+inline void decode_int8(const uint8_t* __restrict codes, int64_t, int64_t n, const float* scale,
+                        float* __restrict out) {
+  const float s = *scale;
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(static_cast<int8_t>(codes[i])) * s;
+}
+
 }  // namespace
 }  // namespace mainspring::cpu::MS_ISA_NAMESPACE
 

@@ -50,6 +50,7 @@ constexpr LinearKernels make_linear_kernels() {
   k.decode[static_cast<int>(BlockFormat::kQ5_K)] = &decode_q5_k;
   k.decode[static_cast<int>(BlockFormat::kQ6_K)] = &decode_q6_k;
   k.decode[static_cast<int>(BlockFormat::kNf4)] = &decode_nf4;
+  k.decode[static_cast<int>(BlockFormat::kInt8)] = &decode_int8;
   k.store = &store_tile<C::kF32>;
   k.round_values = &round_values<C::kF32>;
   k.dropout = &dropout_tile;

@@ -95,13 +95,13 @@ struct DropoutTile {
   int64_t x_stride = 0;
 };
 
-/// Stored forms of weights in blocks of 32 (nf4: 64, the k forms: 256) values.
-enum class BlockFormat { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kNf4 };
-inline constexpr int kNumBlockFormats = 9;
+/// Stored forms of weights in blocks of 32 (nf4: 64, the k forms: 256, int8: 1) values.
+enum class BlockFormat { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kNf4, kInt8 };
+inline constexpr int kNumBlockFormats = 10;
 
 /// n values before any rounding, from value `first` of a tensor on, which begins `block` (in the k
 /// forms: or is its value 128); n is a number of whole blocks (in the k forms: of halves). `aux`:
-/// NF4's offset and scales of scales.
+/// NF4's offset and scales of scales, or int8's scale of the values' row.
 using DecodeFn = void (*)(const uint8_t* block, int64_t first, int64_t n, const float* aux,
                           float* out);
 
