@@ -1,9 +1,11 @@
 // Peer for files: continues prompts greedily with llama.cpp, everything in f32 but the weights.
 //
-//   llama_greedy MODEL.gguf TOKENS < prompts        a prompt a line: token numbers with blanks between
+//   llama_greedy MODEL.gguf TOKENS < prompts        a prompt a line: token numbers with blanks
+//   between
 //
-// Prints a line for each prompt: the tokens it went on with, ':', and the least distance between the two
-// highest logits on the way, to tell a tie from a fault. Built by `llama_cpp.sh build`; CI does not need it.
+// Prints a line for each prompt: the tokens it went on with, ':', and the least distance between
+// the two highest logits on the way, to tell a tie from a fault. Built by `llama_cpp.sh build`; CI
+// does not need it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
