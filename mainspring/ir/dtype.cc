@@ -31,7 +31,7 @@ const Row& row(DType dtype) { return kTable[static_cast<int>(dtype)]; }
 std::string_view dtype_name(DType dtype) { return row(dtype).name; }
 int64_t dtype_block_elements(DType dtype) { return row(dtype).block_elements; }
 int64_t dtype_block_bytes(DType dtype) { return row(dtype).block_bytes; }
-bool is_quantised(DType dtype) { return dtype >= DType::kQ4_0; }
+bool is_quantised(DType dtype) { return dtype >= DType::kQ4_0 && dtype <= DType::kInt8; }
 
 int64_t dtype_bytes(DType dtype, int64_t elements) {
   MS_CHECK(elements % row(dtype).block_elements == 0, "elements must fill whole blocks");

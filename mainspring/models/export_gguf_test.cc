@@ -48,6 +48,18 @@ TEST_F(ExportGguf, GivesTheSameConfigAndBitsOfEveryFamily) {
   }
 }
 
+TEST_F(ExportGguf, AMistralWithoutAWindowComesBackAsTheLlamaItIs) {
+  ModelConfig config = tiny_config("mistral");
+  config.window = 0;
+  config.windowed_layers.clear();
+  const auto model = model_of(config);
+  ASSERT_EQ(model->config.family, "mistral");
+  const auto back = exported(*model, DType::kF32);
+  ModelConfig expected = model->config;
+  expected.family = "llama";
+  EXPECT_EQ(back->config, expected);
+}
+
 TEST_F(ExportGguf, MatricesGetTheTypeAndVectorsStayWide) {
   ModelConfig config = tiny_config();
   config.d = config.ffn = 32;

@@ -24,8 +24,8 @@ TEST(ResumeCheck, WhatDecidesWhatIsTrainedIsRefusedByName) {
             "recipe says \"full\"; set it back, or train into another run folder");
   for (const char* key :
        {"seed", "model.path", "model.dtype", "model.quantise", "data.format", "data.held_out",
-        "data.weights", "data.max_tokens", "data.shuffle", "data.loss_on", "tune.alpha",
-        "tune.dropout", "tune.targets", "train.batch_size", "train.batch_tokens"}) {
+        "data.max_tokens", "data.shuffle", "data.loss_on", "tune.alpha", "tune.dropout",
+        "tune.targets", "train.batch_size", "train.batch_tokens"}) {
     EXPECT_EQ(check_changes(changes(key, "1", "2")).code(), StatusCode::kFailedPrecondition) << key;
   }
 }
@@ -36,8 +36,9 @@ TEST(ResumeCheck, WhatSteersTheRunOnMayChangeAndIsToldInOrder) {
   EXPECT_TRUE(check_changes(all).ok());
   EXPECT_EQ(changes_text(all), "optim.lr 0.0002 -> 0.05, train.steps 20 -> 40");
   EXPECT_EQ(changes_text({}), "");
-  for (const char* key : {"title", "optim.schedule", "checkpoint.every", "train.eval_every",
-                          "train.sample_prompts", "train.micro_batch_rows", "train.recompute"}) {
+  for (const char* key :
+       {"title", "data.weights", "optim.schedule", "checkpoint.every", "train.eval_every",
+        "train.sample_prompts", "train.micro_batch_rows", "train.recompute"}) {
     EXPECT_TRUE(check_changes(changes(key, "1", "2")).ok()) << key;
   }
 }

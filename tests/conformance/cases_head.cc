@@ -44,7 +44,8 @@ OpCase stored_head(DType dtype) {
                                         {x, head, targets, forward[1], b.per_pick("d_logprob")},
                                         HeadAttrs{})[0]);
               },
-          .tolerance = {.sums = 64, .inner = 1}};
+          // Logits of some tens in f32: their rounding is a share of the probabilities behind dx.
+          .tolerance = {.sums = 128, .inner = 1}};
 }
 
 OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen, HeadAttrs attrs = {}) {

@@ -4,10 +4,12 @@
 //   MS_PRINT_DIGESTS=1 build/tests/invariance/digests_test
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 
 #include "mainspring/exec/cpu/isa.h"
 #include "mainspring/io/checksum.h"
@@ -15,6 +17,7 @@
 #include "mainspring/sample/sampler.h"
 #include "mainspring/train/exactness_checks.h"
 #include "mainspring/weights/digest.h"
+#include "mainspring/weights/quantise.h"
 #include "tests/support/golden_files.h"
 
 namespace mainspring {
@@ -106,11 +109,25 @@ std::string sample_digest(Engine& engine, ModelId adapter) {
   return hex_of(all);
 }
 
-Digests digests_of(const std::string& variant, DType compute, const std::string& isa, int threads) {
-  const auto model = load_model(test::source_path("tests/golden/tiny/" + variant)).value();
+struct Case {
+  std::string variant;
+  DType compute;
+  std::optional<DType> stored = std::nullopt;  // of the linears, if not as in the file
+};
+
+std::shared_ptr<const LoadedModel> model_of(const Case& c) {
+  auto model = load_model(test::source_path("tests/golden/tiny/" + c.variant)).value();
+  if (!c.stored.has_value()) return model;
+  auto quantised = std::make_shared<LoadedModel>(*model);
+  quantised->weights = quantise_linears(quantised->weights, *c.stored).value();
+  return quantised;
+}
+
+Digests digests_of(const Case& c, const std::string& isa, int threads) {
+  const auto model = model_of(c);
   const auto executor = test::make_executor(threads, isa);
   auto engine =
-      Engine::create(model, *executor, {.compute = compute, .max_sequence_tokens = 256}).value();
+      Engine::create(model, *executor, {.compute = c.compute, .max_sequence_tokens = 256}).value();
   const auto datums = datums_for(model->config);
   const ModelId adapter =
       engine->add_adapter(make_random_adapter(model->config, 21, 5, 0.2f), 8).value();
@@ -132,38 +149,48 @@ Json to_json(const Digests& digests) {
   return json;
 }
 
-const std::vector<std::pair<std::string, DType>> kCases{
-    {"llama_gqa", DType::kBF16}, {"llama_gqa", DType::kF32}, {"qwen2", DType::kBF16},
-    {"qwen3", DType::kBF16},     {"qwen3", DType::kF32},     {"llama_rope_llama3", DType::kBF16},
-    {"mistral", DType::kBF16},   {"phi3", DType::kBF16},     {"qwen2_window", DType::kF32},
-    {"gemma2", DType::kBF16},    {"gemma3", DType::kBF16},   {"gpt2", DType::kBF16}};
+const std::vector<Case> kCases{{"llama_gqa", DType::kBF16},
+                               {"llama_gqa", DType::kF32},
+                               {"qwen2", DType::kBF16},
+                               {"qwen3", DType::kBF16},
+                               {"qwen3", DType::kF32},
+                               {"llama_rope_llama3", DType::kBF16},
+                               {"mistral", DType::kBF16},
+                               {"phi3", DType::kBF16},
+                               {"qwen2_window", DType::kF32},
+                               {"gemma2", DType::kBF16},
+                               {"gemma3", DType::kBF16},
+                               {"gpt2", DType::kBF16},
+                               {"llama_gqa", DType::kBF16, DType::kInt8}};
 
-std::string key_of(const std::pair<std::string, DType>& c) {
-  return c.first + "/" + std::string(dtype_name(c.second));
+std::string key_of(const Case& c) {
+  return c.variant + "/" + std::string(dtype_name(c.compute)) +
+         (c.stored.has_value() ? "/" + std::string(dtype_name(*c.stored)) : "");
 }
 
-class Bits : public testing::TestWithParam<std::pair<std::string, DType>> {};
+class Bits : public testing::TestWithParam<Case> {};
 
 TEST_P(Bits, OnEveryPathAndThreadCountAreTheCommitted) {
-  const auto& [name, compute] = GetParam();
   const Json committed = test::read_json(kDigestFile)[key_of(GetParam())];
   for (cpu::Isa isa : cpu::supported_isas()) {
     // How work is split over threads is the same on every path; the scalar one takes longest.
     for (int threads : isa == cpu::Isa::kScalar ? std::vector{2} : std::vector{1, 2}) {
-      const Json got = to_json(digests_of(name, compute, std::string(cpu::isa_name(isa)), threads));
+      const Json got = to_json(digests_of(GetParam(), std::string(cpu::isa_name(isa)), threads));
       EXPECT_EQ(got, committed) << cpu::isa_name(isa) << ", " << threads << " threads";
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Digests, Bits, testing::ValuesIn(kCases), [](const auto& info) {
-  return info.param.first + "_" + std::string(dtype_name(info.param.second));
+  std::string name = key_of(info.param);
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
 });
 
 TEST(Digests, HoldsWhatIsTestedAndNothingElse) {
   if (std::getenv("MS_PRINT_DIGESTS") != nullptr) {
     Json all;
-    for (const auto& c : kCases) all[key_of(c)] = to_json(digests_of(c.first, c.second, "", 2));
+    for (const auto& c : kCases) all[key_of(c)] = to_json(digests_of(c, "", 2));
     std::ofstream(test::source_path(kDigestFile)) << all.dump(2) << "\n";
   }
   const Json committed = test::read_json(kDigestFile);

@@ -48,7 +48,9 @@ std::string digest_of_case(const Case& c, const std::string& isa, int threads) {
   OptimizerPlan plan;
   plan.rest.optimizer = c.kind;
   EXPECT_TRUE(engine->set_optimizer(id, plan).ok());
-  if (c.ema > 0) EXPECT_TRUE(engine->add_average(id, {.decay = c.ema, .warmup = true}).ok());
+  if (c.ema > 0) {
+    EXPECT_TRUE(engine->add_average(id, {.decay = c.ema, .warmup = true}).ok());
+  }
   std::vector<Datum> datums;
   for (uint64_t i = 0; i < 4; ++i) {
     datums.push_back(
