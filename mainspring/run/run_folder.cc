@@ -427,6 +427,9 @@ Result<std::vector<RecipeValue>> read_run_recipe(const std::string& dir) {
 
 Status check_run_folder(const std::string& dir, bool resume) {
   MS_RETURN_IF_ERROR(check_place(dir, resume));
+  if (exists(join_path(dir, "sweep.json"))) {
+    return failed_precondition(dir + ": holds a sweep; give the run a folder of its own");
+  }
   std::string place = dir;
   while (!exists(place)) place = parent_of(place);
   // Permissions do not tell of a read-only or full disk: only making something does.

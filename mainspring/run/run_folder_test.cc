@@ -102,6 +102,10 @@ TEST_F(RunFolderTest, ACheckRefusesWhatOpenWouldAndLeavesNothing) {
   EXPECT_TRUE(check_run_folder(dir_ + "/a/b", false).ok());
   EXPECT_FALSE(fs::exists(dir_));
   EXPECT_EQ(check_run_folder(dir_, true).code(), StatusCode::kNotFound);
+  fs::create_directories(dir_);
+  std::ofstream(dir_ + "/sweep.json") << "{}";
+  EXPECT_EQ(check_run_folder(dir_, false).code(), StatusCode::kFailedPrecondition);
+  fs::remove_all(dir_);
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(check_run_folder(dir_, false).code(), StatusCode::kAlreadyExists);
   EXPECT_TRUE(check_run_folder(dir_, true).ok());

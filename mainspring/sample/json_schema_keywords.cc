@@ -152,6 +152,16 @@ Result<NumberRange> range_of(const JsonObject& schema, const std::set<std::strin
     return schema.error(schema.has("maximum") ? "maximum" : "exclusiveMaximum",
                         "no number is between it and the minimum");
   }
+  if (range.least && !range.least->is_negative && range.least->exponent > kMaxDigits) {
+    return schema.error(
+        schema.has("minimum") ? "minimum" : "exclusiveMinimum",
+        "numbers of more than " + std::to_string(kMaxDigits) + " digits are not written");
+  }
+  if (range.most && range.most->is_negative && range.most->exponent > kMaxDigits) {
+    return schema.error(
+        schema.has("maximum") ? "maximum" : "exclusiveMaximum",
+        "numbers of more than " + std::to_string(kMaxDigits) + " digits are not written");
+  }
   if (schema.has("multipleOf")) MS_RETURN_IF_ERROR(read_multiple(schema, types, range));
   return range;
 }
@@ -227,6 +237,18 @@ Result<TypedKeywords> read_typed_keywords(const JsonObject& schema) {
   return out;
 }
 
+namespace {
+
+/// Whether a number in it is beyond 64 bits: the parser has rounded what was written.
+bool has_rounded_number(const Json& value) {
+  constexpr double kBeyond = 9.2e18;
+  if (value.is_number_float()) return std::abs(value.get<double>()) >= kBeyond;
+  return (value.is_array() || value.is_object()) &&
+         std::any_of(value.begin(), value.end(), has_rounded_number);
+}
+
+}  // namespace
+
 Result<std::vector<Json>> listed_values(const JsonObject& schema, const std::string& key) {
   const Json& listed = schema.json().at(key);
   std::vector<Json> values;
@@ -235,6 +257,10 @@ Result<std::vector<Json>> listed_values(const JsonObject& schema, const std::str
   } else {
     for (const Json& value : listed) values.push_back(value);
     if (values.empty()) return schema.error("enum", "expected a list of at least one value");
+  }
+  if (std::any_of(values.begin(), values.end(), has_rounded_number)) {
+    return schema.error(key,
+                        "has a number beyond 64 bits, which would not be kept to its last digit");
   }
   MS_ASSIGN_OR_RETURN(const std::set<std::string> types, types_of(schema));
   if (types.empty()) return values;

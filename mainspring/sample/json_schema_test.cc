@@ -238,6 +238,21 @@ TEST(JsonSchema, PatternsAreSearchedForInWhatAStringMeans) {
             std::string::npos);
 }
 
+TEST(JsonSchema, NumbersOfMoreDigitsThanAreKeptAreRefusedByName) {
+  EXPECT_NE(refusal(R"({"const":12345678901234567890123})").find("#.const: has a number beyond"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(R"({"enum":[1,{"a":[-12345678901234567890123]}]})").find("#.enum: has a number"),
+      std::string::npos);
+  EXPECT_TRUE(compile_json_schema(R"({"const":18446744073709551615})").ok());
+  EXPECT_NE(
+      refusal(R"({"type":"integer","minimum":1700000000000000000})").find("#.minimum: numbers"),
+      std::string::npos);
+  EXPECT_NE(refusal(R"({"type":"number","exclusiveMaximum":-1e300})").find("#.exclusiveMaximum: n"),
+            std::string::npos);
+  EXPECT_TRUE(compile_json_schema(R"({"type":"integer","minimum":1,"maximum":1e300})").ok());
+}
+
 TEST(JsonSchema, FormatsAreKeptOrRefused) {
   expect_texts(R"({"format":"date"})", {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\""},
                {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\"", "\"2024-04-31\"", "\"\""});

@@ -33,7 +33,8 @@ constexpr const char* kProbes[] = {
     "\xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82 \xd9\x85\xd8\xb1\xd8\xad\xd8\xa8\xd8\xa7"};
 
 Status cannot_say(const std::string& what) {
-  return unimplemented("tokenizer: " + what + " cannot be written to a GGUF file");
+  return unimplemented("tokenizer: " + what +
+                       " cannot be written to a GGUF file; a Hugging Face folder can hold it");
 }
 
 bool is_byte_token(const std::string& text) {

@@ -213,6 +213,7 @@ Status check_keys(const Grid& grid, const std::vector<std::string>& sets) {
   }
   for (const std::string& set : sets) {
     const std::string key = set.substr(0, set.find('='));
+    if (key == "title") MS_RETURN_IF_ERROR(add(key, "--set"));
     if (std::find(axis_keys.begin(), axis_keys.end(), key) == axis_keys.end()) continue;
     return invalid_argument("--set " + key + ": is an axis of the grid (" + places[key] +
                             "); --only chooses among its values");

@@ -89,6 +89,7 @@ TEST_F(SweepGrid, WrongKeysAreRefusedWithPlaceAndNearestName) {
   expect_refused("metric = \"eval_los\"\n[grid]\noptim.lr = [0.1]\n",
                  {"grid.toml:2:", "nearest is \"eval_loss\""});
   expect_refused("[grid]\ntitle = [\"a\", \"b\"]\n", {"title at the top"});
+  expect_refused("[grid]\noptim.lr = [0.1]\n", {"--set: title", "title at the top"}, {"title=b"});
 }
 
 TEST_F(SweepGrid, WrongListsAreRefusedWithTheirPlace) {
