@@ -40,12 +40,12 @@ class Compiler : private JsonGrammar {
   }
 
   Status value_of(const SchemaSet& set) {
-    MS_ASSIGN_OR_RETURN(const std::vector<Shape> shapes, shapes_.shapes_of(set));
+    MS_ASSIGN_OR_RETURN(const std::vector<SchemaShape> shapes, shapes_.shapes_of(set));
     if (shapes.empty()) fail();
     return alternatives(shapes.size(), [&](size_t i) { return one(shapes[i]); });
   }
 
-  Status one(const Shape& shape) {
+  Status one(const SchemaShape& shape) {
     switch (shape.kind) {
       case ShapeKind::kNull:
         text("null");
@@ -70,11 +70,11 @@ class Compiler : private JsonGrammar {
     one_of_texts(texts);
     return {};
   }
-  static Status refused(const Shape& shape, const std::string& problem) {
+  static Status refused(const SchemaShape& shape, const std::string& problem) {
     return invalid_argument("json_schema: " + shape.path + problem);
   }
 
-  Status number_of(const Shape& shape) {
+  Status number_of(const SchemaShape& shape) {
     if (shape.number.is_free()) {
       number(shape.number.is_integer);
       return {};
@@ -88,7 +88,7 @@ class Compiler : private JsonGrammar {
     return {};
   }
 
-  Status string_of(const Shape& shape) {
+  Status string_of(const SchemaShape& shape) {
     if (shape.text == nullptr) {
       string(shape.least, shape.most);
       return {};
@@ -104,7 +104,7 @@ class Compiler : private JsonGrammar {
     return {};
   }
 
-  Status items(const Shape& shape) {
+  Status items(const SchemaShape& shape) {
     if (shape.first_items.empty()) {
       list(shape.least, shape.most, [&] { call_set(shape.items); });
       return {};
@@ -130,15 +130,15 @@ class Compiler : private JsonGrammar {
   }
 
   /// The texts that items can be, if they are few.
-  Result<std::vector<std::string>> few_items(const Shape& shape) {
+  Result<std::vector<std::string>> few_items(const SchemaShape& shape) {
     const Status refusal =
         refused(shape, ".uniqueItems: is supported where items are of at most " +
                            std::to_string(kMaxUnique) +
                            " listed values (const, enum, boolean, null), or maxItems is at most 1");
     if (!shape.first_items.empty()) return refusal;
-    MS_ASSIGN_OR_RETURN(const std::vector<Shape> kinds, shapes_.shapes_of(shape.items));
+    MS_ASSIGN_OR_RETURN(const std::vector<SchemaShape> kinds, shapes_.shapes_of(shape.items));
     std::vector<Json> values;
-    for (const Shape& kind : kinds) {
+    for (const SchemaShape& kind : kinds) {
       std::vector<Json> more = kind.listed;
       if (kind.kind == ShapeKind::kNull) more = {Json()};
       if (kind.kind == ShapeKind::kBoolean) more = {Json(true), Json(false)};
@@ -155,7 +155,7 @@ class Compiler : private JsonGrammar {
   }
 
   /// A place for each set of values that came already.
-  Status unique_items(const Shape& shape) {
+  Status unique_items(const SchemaShape& shape) {
     MS_ASSIGN_OR_RETURN(const std::vector<std::string> values, few_items(shape));
     text("[");
     std::vector<int32_t> starts;
@@ -190,7 +190,7 @@ class Compiler : private JsonGrammar {
   };
 
   /// The named ones, then those that are only required.
-  Result<std::vector<Property>> all_properties(const Shape& shape) const {
+  Result<std::vector<Property>> all_properties(const SchemaShape& shape) const {
     std::vector<Property> all;
     for (const auto& [name, set] : shape.properties)
       all.push_back({name, set, shape.required.contains(name)});
@@ -207,7 +207,7 @@ class Compiler : private JsonGrammar {
 
   /// In their order; those that are not required may be left out. Others, where they are offered,
   /// come behind them.
-  Status properties(const Shape& shape) {
+  Status properties(const SchemaShape& shape) {
     MS_ASSIGN_OR_RETURN(const std::vector<Property> all, all_properties(shape));
     text("{");
     // Ways that arrive at a property: with nothing before it, and with something.
@@ -245,7 +245,7 @@ class Compiler : private JsonGrammar {
   }
 
   /// Any number of properties of other names. `first`, `later`: as in properties().
-  void further(const Shape& shape, const std::vector<Property>& all, bool has_first,
+  void further(const SchemaShape& shape, const std::vector<Property>& all, bool has_first,
                const std::vector<int32_t>& first, const std::vector<int32_t>& later) {
     std::vector<std::string> names;
     for (const Property& property : all) names.push_back(property.name);

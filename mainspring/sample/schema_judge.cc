@@ -16,18 +16,18 @@ bool has_equal_items(const Json& list) {
   return false;
 }
 
-bool is_within(size_t size, const Shape& shape) {
+bool is_within(size_t size, const SchemaShape& shape) {
   const auto count = static_cast<int64_t>(size);
   return count >= shape.least && (shape.most < 0 || count <= shape.most);
 }
 
 }  // namespace
 
-SchemaSet item_at(const Shape& array, size_t place) {
+SchemaSet item_at(const SchemaShape& array, size_t place) {
   return place < array.first_items.size() ? array.first_items[place] : array.items;
 }
 
-SchemaSet property_of(const Shape& object, const std::string& name) {
+SchemaSet property_of(const SchemaShape& object, const std::string& name) {
   for (const auto& [known, set] : object.properties) {
     if (known == name) return set;
   }
@@ -54,7 +54,7 @@ bool is_of_kind(const Json& value, ShapeKind kind) {
   return false;
 }
 
-Result<bool> SchemaShapes::fulfils(const Json& value, const Shape& shape) {
+Result<bool> SchemaShapes::fulfils(const Json& value, const SchemaShape& shape) {
   if (!is_of_kind(value, shape.kind)) return false;
   switch (shape.kind) {
     case ShapeKind::kListed:
@@ -83,7 +83,7 @@ Result<bool> SchemaShapes::fulfils(const Json& value, const Shape& shape) {
   return true;
 }
 
-Result<bool> SchemaShapes::object_fulfils(const Json& value, const Shape& shape) {
+Result<bool> SchemaShapes::object_fulfils(const Json& value, const SchemaShape& shape) {
   for (const std::string& name : shape.required) {
     if (!value.contains(name)) return false;
   }
@@ -100,14 +100,14 @@ Result<bool> SchemaShapes::fulfils(const Json& value, const SchemaSet& set) {
   auto shapes = all_of(set);
   open_ = above;
   MS_RETURN_IF_ERROR(shapes.status());
-  for (const Shape& shape : *shapes) {
+  for (const SchemaShape& shape : *shapes) {
     MS_ASSIGN_OR_RETURN(const bool is_good, fulfils(value, shape));
     if (is_good) return true;
   }
   return false;
 }
 
-Result<bool> SchemaShapes::is_impossible(const Shape& shape, int depth) {
+Result<bool> SchemaShapes::is_impossible(const SchemaShape& shape, int depth) {
   switch (shape.kind) {
     case ShapeKind::kListed:
       return shape.listed.empty();
@@ -144,7 +144,7 @@ Result<bool> SchemaShapes::is_impossible(const SchemaSet& set, int depth) {
   auto shapes = all_of(set);
   open_ = above;
   MS_RETURN_IF_ERROR(shapes.status());
-  for (const Shape& shape : *shapes) {
+  for (const SchemaShape& shape : *shapes) {
     MS_ASSIGN_OR_RETURN(const bool is_none, is_impossible(shape, depth));
     if (!is_none) return false;
   }

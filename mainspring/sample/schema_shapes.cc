@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kMaxShapes = 256;  // of one place
 constexpr int kLookAhead = 6;       // levels in which oneOf's branches must differ
 
-Shape shape_of(ShapeKind kind, const std::string& path) {
-  Shape shape;
+SchemaShape shape_of(ShapeKind kind, const std::string& path) {
+  SchemaShape shape;
   shape.kind = kind;
   shape.path = path;
   return shape;
@@ -41,19 +41,19 @@ const char* type_name(ShapeKind kind) {
   return "";
 }
 
-std::vector<Shape> anything(const std::string& path) {
-  std::vector<Shape> shapes;
+std::vector<SchemaShape> anything(const std::string& path) {
+  std::vector<SchemaShape> shapes;
   for (const ShapeKind kind : kTypes) shapes.push_back(shape_of(kind, path));
   return shapes;
 }
 
 /// Adds a branch's alternatives. Those that nothing was said about are the same in all branches.
-void add_branch(const std::vector<Shape>& branch, std::vector<Shape>& together) {
-  for (const Shape& shape : branch) {
-    const bool is_there =
-        !shape.is_mentioned && std::any_of(together.begin(), together.end(), [&](const Shape& s) {
-          return !s.is_mentioned && s.kind == shape.kind;
-        });
+void add_branch(const std::vector<SchemaShape>& branch, std::vector<SchemaShape>& together) {
+  for (const SchemaShape& shape : branch) {
+    const bool is_there = !shape.is_mentioned &&
+                          std::any_of(together.begin(), together.end(), [&](const SchemaShape& s) {
+                            return !s.is_mentioned && s.kind == shape.kind;
+                          });
     if (!is_there) together.push_back(shape);
   }
 }
@@ -62,15 +62,15 @@ void add_branch(const std::vector<Shape>& branch, std::vector<Shape>& together) 
 int64_t nearer(int64_t a, int64_t b) { return a < 0 ? b : b < 0 ? a : std::min(a, b); }
 
 /// Leaves no value of a type.
-void take_away(ShapeKind kind, std::vector<Shape>& shapes) {
-  for (Shape& shape : shapes)
+void take_away(ShapeKind kind, std::vector<SchemaShape>& shapes) {
+  for (SchemaShape& shape : shapes)
     std::erase_if(shape.listed, [kind](const Json& value) { return is_of_kind(value, kind); });
-  std::erase_if(shapes, [kind](const Shape& shape) {
+  std::erase_if(shapes, [kind](const SchemaShape& shape) {
     return shape.kind == kind || (shape.kind == ShapeKind::kListed && shape.listed.empty());
   });
 }
 
-void merge_arrays(const Shape& a, const Shape& b, Shape& out) {
+void merge_arrays(const SchemaShape& a, const SchemaShape& b, SchemaShape& out) {
   out.are_unique = a.are_unique || b.are_unique;
   out.first_items.clear();
   for (size_t i = 0; i < std::max(a.first_items.size(), b.first_items.size()); ++i) {
@@ -82,7 +82,7 @@ void merge_arrays(const Shape& a, const Shape& b, Shape& out) {
 }
 
 /// additionalProperties speaks of what the properties beside it do not name.
-void merge_objects(const Shape& a, const Shape& b, Shape& out) {
+void merge_objects(const SchemaShape& a, const SchemaShape& b, SchemaShape& out) {
   for (auto& [name, set] : out.properties) set.add(property_of(b, name));
   for (const auto& [name, set] : b.properties) {
     const bool is_known = std::any_of(a.properties.begin(), a.properties.end(),
@@ -120,10 +120,11 @@ std::string SchemaSet::key() const {
   return key;
 }
 
-Result<std::vector<Shape>> SchemaShapes::shapes_of(const SchemaSet& set) {
+Result<std::vector<SchemaShape>> SchemaShapes::shapes_of(const SchemaSet& set) {
   MS_ASSIGN_OR_RETURN(Shapes shapes, all_of(set));
-  if (std::any_of(shapes.begin(), shapes.end(), [](const Shape& s) { return s.is_mentioned; }))
-    std::erase_if(shapes, [](const Shape& shape) { return !shape.is_mentioned; });
+  if (std::any_of(shapes.begin(), shapes.end(),
+                  [](const SchemaShape& s) { return s.is_mentioned; }))
+    std::erase_if(shapes, [](const SchemaShape& shape) { return !shape.is_mentioned; });
   return shapes;
 }
 
@@ -152,7 +153,7 @@ Result<SchemaShapes::Shapes> SchemaShapes::keyword_shapes(const JsonObject& sche
   MS_ASSIGN_OR_RETURN(Shapes shapes, typed_shapes(schema, path));
   for (const char* key : {"const", "enum"}) {
     if (!schema.json().contains(key)) continue;  // a null const is a value
-    Shape listed = shape_of(ShapeKind::kListed, path);
+    SchemaShape listed = shape_of(ShapeKind::kListed, path);
     listed.is_mentioned = true;
     MS_ASSIGN_OR_RETURN(listed.listed, listed_values(schema, key));
     MS_ASSIGN_OR_RETURN(shapes, both(shapes, {listed}, path));
@@ -199,8 +200,9 @@ Result<SchemaShapes::Shapes> SchemaShapes::one_of(const JsonObject& schema, cons
   MS_ASSIGN_OR_RETURN(std::vector<Shapes> all, branches(schema, "oneOf", path));
   for (const ShapeKind kind : kTypes) {
     const auto is_free = [kind](const Shapes& branch) {
-      return std::any_of(branch.begin(), branch.end(),
-                         [kind](const Shape& s) { return s.kind == kind && !s.is_mentioned; });
+      return std::any_of(branch.begin(), branch.end(), [kind](const SchemaShape& s) {
+        return s.kind == kind && !s.is_mentioned;
+      });
     };
     if (std::count_if(all.begin(), all.end(), is_free) < 2) continue;
     for (Shapes& branch : all) take_away(kind, branch);
@@ -220,7 +222,7 @@ Result<SchemaShapes::Shapes> SchemaShapes::one_of(const JsonObject& schema, cons
 
 Status SchemaShapes::check_apart(const JsonObject& schema, const Shapes& common, size_t first,
                                  size_t second) {
-  for (const Shape& shape : common) {
+  for (const SchemaShape& shape : common) {
     MS_ASSIGN_OR_RETURN(const bool is_apart, is_impossible(shape, kLookAhead));
     if (is_apart) continue;
     return schema.error("oneOf",
@@ -258,7 +260,7 @@ Result<SchemaShapes::Shapes> SchemaShapes::typed_shapes(const JsonObject& schema
                             !keywords.types.contains("number") &&
                             keywords.types.contains("integer");
     if (has_type && !is_integer && !keywords.types.contains(type_name(kind))) continue;
-    Shape shape = shape_of(kind, path);
+    SchemaShape shape = shape_of(kind, path);
     shape.is_mentioned = has_type || keywords.spoken.contains(type_name(kind));
     if (kind == ShapeKind::kNumber) {
       shape.number = keywords.number;
@@ -298,9 +300,9 @@ Result<SchemaShapes::Shapes> SchemaShapes::typed_shapes(const JsonObject& schema
 Result<SchemaShapes::Shapes> SchemaShapes::both(const Shapes& a, const Shapes& b,
                                                 const std::string& path) {
   Shapes out;
-  for (const Shape& in_a : a) {
-    for (const Shape& in_b : b) {
-      MS_ASSIGN_OR_RETURN(std::optional<Shape> shape, both(in_a, in_b, path));
+  for (const SchemaShape& in_a : a) {
+    for (const SchemaShape& in_b : b) {
+      MS_ASSIGN_OR_RETURN(std::optional<SchemaShape> shape, both(in_a, in_b, path));
       if (shape.has_value()) out.push_back(*std::move(shape));
       if (out.size() > kMaxShapes) {
         return at_path(path, "its anyOf and oneOf multiply to more than " +
@@ -311,23 +313,23 @@ Result<SchemaShapes::Shapes> SchemaShapes::both(const Shapes& a, const Shapes& b
   return out;
 }
 
-Result<std::optional<Shape>> SchemaShapes::both(const Shape& a, const Shape& b,
-                                                const std::string& path) {
-  Shape out = a;
+Result<std::optional<SchemaShape>> SchemaShapes::both(const SchemaShape& a, const SchemaShape& b,
+                                                      const std::string& path) {
+  SchemaShape out = a;
   out.is_mentioned = a.is_mentioned || b.is_mentioned;
   if (!a.is_mentioned && b.is_mentioned) out.path = b.path;
   if (a.kind == ShapeKind::kListed || b.kind == ShapeKind::kListed) {
     const bool is_a = a.kind == ShapeKind::kListed;
-    Shape listed = is_a ? a : b;
+    SchemaShape listed = is_a ? a : b;
     listed.listed.clear();
     for (const Json& value : (is_a ? a : b).listed) {
       MS_ASSIGN_OR_RETURN(const bool is_kept, fulfils(value, is_a ? b : a));
       if (is_kept) listed.listed.push_back(value);
     }
-    if (listed.listed.empty()) return std::optional<Shape>();
+    if (listed.listed.empty()) return std::optional<SchemaShape>();
     return std::optional(std::move(listed));
   }
-  if (a.kind != b.kind) return std::optional<Shape>();
+  if (a.kind != b.kind) return std::optional<SchemaShape>();
   if (a.kind == ShapeKind::kNumber) {
     const auto range = intersect(a.number, b.number);
     if (!range.has_value())
@@ -336,7 +338,7 @@ Result<std::optional<Shape>> SchemaShapes::both(const Shape& a, const Shape& b,
   }
   out.least = std::max(a.least, b.least);
   out.most = nearer(a.most, b.most);
-  if (out.most >= 0 && out.most < out.least) return std::optional<Shape>();
+  if (out.most >= 0 && out.most < out.least) return std::optional<SchemaShape>();
   if (a.text != nullptr && b.text != nullptr && a.text != b.text) {
     auto text = intersect(*a.text, *b.text);
     if (!text.has_value()) return at_path(path, "its patterns need too many states together");

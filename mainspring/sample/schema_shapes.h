@@ -44,7 +44,7 @@ class SchemaSet {
 
 enum class ShapeKind : uint8_t { kNull, kBoolean, kNumber, kString, kArray, kObject, kListed };
 
-struct Shape {
+struct SchemaShape {
   ShapeKind kind = ShapeKind::kNull;
   std::string path;           // of a schema that made it, for errors
   bool is_mentioned = false;  // by a type, or by a keyword about its type
@@ -74,10 +74,10 @@ class SchemaShapes {
 
   /// The shapes of what fulfils all of `set`; without those that no schema mentions if it mentions
   /// others ({"properties": ...} means objects). Errors: invalid argument with the path.
-  Result<std::vector<Shape>> shapes_of(const SchemaSet& set);
+  Result<std::vector<SchemaShape>> shapes_of(const SchemaSet& set);
 
  private:
-  using Shapes = std::vector<Shape>;
+  using Shapes = std::vector<SchemaShape>;
 
   Result<Shapes> all_of(const SchemaSet& set);
   Result<Shapes> schema_shapes(const Json& schema, const std::string& path);
@@ -90,12 +90,13 @@ class SchemaShapes {
                                        const std::string& path);
 
   Result<Shapes> both(const Shapes& a, const Shapes& b, const std::string& path);
-  Result<std::optional<Shape>> both(const Shape& a, const Shape& b, const std::string& path);
-  Result<bool> fulfils(const Json& value, const Shape& shape);
+  Result<std::optional<SchemaShape>> both(const SchemaShape& a, const SchemaShape& b,
+                                          const std::string& path);
+  Result<bool> fulfils(const Json& value, const SchemaShape& shape);
   Result<bool> fulfils(const Json& value, const SchemaSet& set);
-  Result<bool> object_fulfils(const Json& value, const Shape& shape);
+  Result<bool> object_fulfils(const Json& value, const SchemaShape& shape);
   /// Whether it is certain that no value has the shape, looking `depth` levels into it.
-  Result<bool> is_impossible(const Shape& shape, int depth);
+  Result<bool> is_impossible(const SchemaShape& shape, int depth);
   Result<bool> is_impossible(const SchemaSet& set, int depth);
 
   const Json& root_;
@@ -104,8 +105,8 @@ class SchemaShapes {
 };
 
 /// What an array's shape asks of the item at `place`, an object's of a property.
-SchemaSet item_at(const Shape& array, size_t place);
-SchemaSet property_of(const Shape& object, const std::string& name);
+SchemaSet item_at(const SchemaShape& array, size_t place);
+SchemaSet property_of(const SchemaShape& object, const std::string& name);
 bool is_of_kind(const Json& value, ShapeKind kind);
 
 }  // namespace mainspring
