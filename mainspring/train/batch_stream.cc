@@ -23,8 +23,8 @@ BatchOrigin parse_origin(const std::string& text, const DataState& data) {
   return origin;
 }
 
-Result<StepBatch> BatchStream::next(int64_t step) {
-  StepBatch batch;
+Result<DrawnBatch> BatchStream::next(int64_t step) {
+  DrawnBatch batch;
   while (true) {
     BatchOrigin& origin = batch.origin;
     origin.step = step;

@@ -31,7 +31,7 @@ struct BatchOrigin {
 };
 
 /// A batch and its origin.
-struct StepBatch {
+struct DrawnBatch {
   std::vector<Datum> datums;
   BatchOrigin origin;
   bool follows_left_out = false;  // a batch between this one and the one before was left out
@@ -50,7 +50,7 @@ class BatchStream {
 
   /// The next batch that is not left out, for a run that has done `step` steps. Errors: the
   /// source's.
-  Result<StepBatch> next(int64_t step);
+  Result<DrawnBatch> next(int64_t step);
   /// The batch of `origin` again; the stream stands where it stood. Errors: the source's.
   Result<std::vector<Datum>> again(const BatchOrigin& origin);
 

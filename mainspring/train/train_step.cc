@@ -58,7 +58,7 @@ Status TrainingRun::step() {
   const auto start = Clock::now();
   SpanScope data_span(timeline, SpanKind::kHost, "data");
   StepWork work;
-  MS_ASSIGN_OR_RETURN(StepBatch batch, batches_->next(step_));
+  MS_ASSIGN_OR_RETURN(DrawnBatch batch, batches_->next(step_));
   if (batch.follows_left_out) expected_loss_.reset();  // it was that of the batch left out
   batch_ = std::move(batch.origin);
   work.datums = std::move(batch.datums);
