@@ -10,6 +10,7 @@
 #include "mainspring/train/sweep.h"
 #include "mainspring/train/trainer.h"
 #include "tests/support/golden_files.h"
+#include "tests/support/tiny_recipe.h"
 
 namespace mainspring {
 namespace {
@@ -19,18 +20,9 @@ namespace fs = std::filesystem;
 class Sweeps : public testing::Test {
  protected:
   void SetUp() override {
-    std::ofstream rows(dir_ + "/rows.jsonl");
-    for (int i = 0; i < 24; ++i) {
-      rows << "{\"tokens\": [";
-      for (int t = 0; t < 12 + i % 5; ++t) rows << (t > 0 ? ", " : "") << (7 * t + i % 3) % 200;
-      rows << "]}\n";
-    }
-    std::ofstream(dir_ + "/recipe.toml")
-        << "seed = 3\n[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
-        << "\"\n[data]\nfiles = [\"" << dir_
-        << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\nheld_out = 0.2\n"
-        << "[tune]\nmode = \"full\"\n[train]\nsteps = 6\nbatch_size = 4\n"
-        << "[optim]\nlr = 0.002\n[checkpoint]\nevery = 2\n";
+    test::write_tiny_recipe(dir_,
+                            "[tune]\nmode = \"full\"\n[train]\nsteps = 6\nbatch_size = 4\n"
+                            "[optim]\nlr = 0.002\n[checkpoint]\nevery = 2\n");
   }
 
   SweepPlan plan(const std::string& axes, const std::vector<std::string>& sets = {}) {

@@ -11,6 +11,7 @@
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/train/trainer.h"
 #include "tests/support/golden_files.h"
+#include "tests/support/tiny_recipe.h"
 
 namespace mainspring {
 namespace {
@@ -21,17 +22,8 @@ namespace fs = std::filesystem;
 class TrainRun : public testing::Test {
  protected:
   void SetUp() override {
-    std::ofstream rows(dir_ + "/rows.jsonl");
-    for (int i = 0; i < 24; ++i) {
-      rows << "{\"tokens\": [";
-      for (int t = 0; t < 12 + i % 5; ++t) rows << (t > 0 ? ", " : "") << (7 * t + i % 3) % 200;
-      rows << "]}\n";
-    }
-    std::ofstream(dir_ + "/recipe.toml")
-        << "seed = 3\n[model]\npath = \"" << test::source_path("tests/golden/tiny/llama_gqa")
-        << "\"\n[data]\nfiles = [\"" << dir_
-        << "/rows.jsonl\"]\nmax_tokens = 64\nformat = \"tokens\"\nheld_out = 0.2\n"
-        << "[tune]\nrank = 4\n[train]\nsteps = 20\nbatch_size = 4\n[optim]\nlr = 0.02\n";
+    test::write_tiny_recipe(
+        dir_, "[tune]\nrank = 4\n[train]\nsteps = 20\nbatch_size = 4\n[optim]\nlr = 0.02\n");
   }
 
   Result<TrainResult> run(const std::string& name, const std::vector<std::string>& sets = {},
