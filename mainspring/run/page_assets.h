@@ -5,6 +5,7 @@
 
 namespace mainspring {
 
+extern const std::string_view kPageHead;  // before each page's own body: title, state, progress
 extern const std::string_view kSharedJs;  // before each page's own script
 
 extern const std::string_view kPageBody;

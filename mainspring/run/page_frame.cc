@@ -7,6 +7,7 @@
 
 #include "mainspring/io/html.h"
 #include "mainspring/io/json.h"
+#include "mainspring/run/page_assets.h"
 
 namespace mainspring {
 namespace {
@@ -69,6 +70,7 @@ std::string framed_page(const PageFrame& frame, const Json& data) {
   for (const std::string_view style : frame.styles) page += style;
   page += "</style>\n</head>\n<body>\n<noscript><p class=\"plain\">" +
           html_text(frame.without_script) + "</p></noscript>\n";
+  page += kPageHead;
   page += frame.body;
   page += "<script type=\"application/json\" id=\"run-data\">";
   page += script_safe(data);

@@ -1,5 +1,5 @@
-// The HTML around a page's body: head, style, one block of JSON, scripts; nothing is loaded from
-// elsewhere.
+// The HTML around a page's own body: head, title and progress, style, one block of JSON, scripts;
+// nothing is loaded from elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct PageFrame {
   std::string without_script;  // what is said where scripts are off
   int64_t refresh_s = 0;       // > 0: reload so often where scripts are off
   std::vector<std::string_view> styles;
-  std::string_view body;
+  std::string_view body;  // behind kPageHead
   std::vector<std::string_view> scripts;
 };
 
