@@ -70,6 +70,15 @@ inline PeakChains peak_chains(Isa isa) {
   }
 }
 
+/// Runs `count` of the chains on every thread of the pool.
+inline void run_chains(ThreadPool& pool, const PeakChains& chains, int64_t count) {
+  pool.run(pool.size(), [&](int64_t, int) {
+    alignas(64) float sink[16];
+    chains.run(count, sink);
+    asm volatile("" : : "r"(sink) : "memory");
+  });
+}
+
 /// FLOP/s of the path's multiply-add on all threads of the pool, the best of 20 rounds.
 inline double measure_instruction_peak(ThreadPool& pool, Isa isa) {
   constexpr int64_t kCount = 200000;
@@ -77,11 +86,7 @@ inline double measure_instruction_peak(ThreadPool& pool, Isa isa) {
   double best = 0.0;
   for (int round = 0; round < 20; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    pool.run(pool.size(), [&](int64_t, int) {
-      alignas(64) float sink[16];
-      chains.run(kCount, sink);
-      asm volatile("" : : "r"(sink) : "memory");
-    });
+    run_chains(pool, chains, kCount);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     best =
         std::max(best, static_cast<double>(kCount) * chains.flops * pool.size() / elapsed.count());
