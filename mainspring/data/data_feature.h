@@ -3,7 +3,7 @@
 //
 // The one idea: every build has these functions; one without the feature answers with the command
 // that builds it (data_feature_absent.cc), one with it does the work (parquet_file.cc,
-// object_fetch.cc).
+// object_stream.cc).
 #pragma once
 
 #include <cstdint>
