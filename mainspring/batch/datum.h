@@ -17,6 +17,7 @@ struct Datum {
   std::vector<float> weights;
   std::map<std::string, std::vector<float>> inputs;  // further per-token inputs of a loss, by name
   int64_t group = -1;                                // for losses over groups; -1: alone
+  int32_t role = 0;           // within its group, by the loss: 1 chosen, 2 rejected
   uint64_t sample_index = 0;  // global sample number: the key of its random numbers (rule 18)
   uint32_t epoch = 0;
 };

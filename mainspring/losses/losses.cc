@@ -1,5 +1,7 @@
 #include "mainspring/losses/losses.h"
 
+#include <algorithm>
+
 #include "mainspring/base/nearest.h"
 
 namespace mainspring {
@@ -26,6 +28,31 @@ Result<const LossInfo*> find_loss(std::string_view name) {
   }
   return invalid_argument("no loss named \"" + std::string(name) + "\", nearest is \"" +
                           nearest_name(std::string(name), known) + "\"");
+}
+
+Result<LossSettings> complete_settings(const LossInfo& loss, const LossSettings& given) {
+  LossSettings settings;
+  std::vector<std::string> known;
+  for (const LossSetting& setting : loss.settings) {
+    settings.emplace(setting.name, setting.fallback);
+    known.emplace_back(setting.name);
+  }
+  for (const auto& [name, value] : given) {
+    const auto info = std::find_if(loss.settings.begin(), loss.settings.end(),
+                                   [&](const LossSetting& s) { return s.name == name; });
+    if (info == loss.settings.end()) {
+      return invalid_argument(
+          "loss " + std::string(loss.name) + " has no setting \"" + name + "\"" +
+          (known.empty() ? "" : ", nearest is \"" + nearest_name(name, known) + "\""));
+    }
+    if (!(value >= info->low && value <= info->high)) {
+      return invalid_argument("loss " + std::string(loss.name) + ": " + name + ": expected " +
+                              std::to_string(info->low) + " to " + std::to_string(info->high) +
+                              ", got " + std::to_string(value));
+    }
+    settings[name] = value;
+  }
+  return settings;
 }
 
 }  // namespace mainspring
