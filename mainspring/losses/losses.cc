@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mainspring/base/nearest.h"
+#include "mainspring/losses/importance_sampling.h"
 
 namespace mainspring {
 namespace {
@@ -11,9 +12,12 @@ constexpr std::string_view kWeightsOnly[] = {"weights"};
 
 constexpr std::string_view kWeightsAndZ[] = {"weights", "z_weights"};
 
+constexpr std::string_view kPolicyInputs[] = {"weights", "logprobs", "advantages"};
+
 constexpr LossInfo kTable[] = {
     {"cross_entropy", kWeightsOnly, cross_entropy},
     {"cross_entropy_z", kWeightsAndZ, cross_entropy_z},
+    {.name = "importance_sampling", .inputs = kPolicyInputs, .objective = importance_sampling},
 };
 
 }  // namespace
