@@ -18,6 +18,30 @@ const Row kRows[] = {
     {{"max", "the larger of two digits, in token ids; 100 tasks", ""}, make_max_env},
     {{"jsonmax", "the largest of a few numbers, as JSON {\"answer\": n}", "numbers=4 (2 to 10)"},
      make_jsonmax_env},
+    {{"arithmetic", "the value of an expression",
+      "operators=+- (some of +-*/), digits=2 (1 to 9), terms=2 (2 to 8), answer_at=whole "
+      "(last_number, last_line, tag)"},
+     make_arithmetic_env},
+    {{"comparison", "which of two numbers is larger: >, < or =",
+      "digits=2 (1 to 6), decimals=0 (0 to 3), answer_at=whole (last_line, tag)"},
+     make_comparison_env},
+    {{"sorting", "numbers in order",
+      "numbers=4 (2 to 30), digits=2 (1 to 9), order=ascending (descending, mixed), partial=0 (0 "
+      "to 1), answer_at=whole (last_line, tag)"},
+     make_sorting_env},
+    {{"countdown", "a target from a few numbers, each used at most once",
+      "numbers=4 (2 to 8), max_number=50 (1 to 1000), max_target=999 (1 to 1000000), use=any "
+      "(all), format_credit=0.1 (0 to 1), answer_at=whole (last_line, tag)"},
+     make_countdown_env},
+    {{"calculator", "arithmetic with a calculator to call; several turns",
+      "digits=3 (1 to 8), terms=2 (2 to 6), turns=4 (2 to 20), tool_credit=0.1 (0 to 1), "
+      "tool_role=tool (user)"},
+     make_calculator_env},
+    {{"wordguess", "a word of five letters in a few guesses; several turns",
+      "guesses=6 (1 to 20), progress=0.2 (0 to 1)"},
+     make_wordguess_env},
+    {{"format", "rules of form that a text must keep", "rules=2 (1 to 4), partial=0.5 (0 to 1)"},
+     make_format_env},
 };
 
 }  // namespace

@@ -12,7 +12,14 @@ namespace mainspring {
 
 using EnvironmentResult = Result<std::unique_ptr<Environment>>;
 
-EnvironmentResult make_max_env(const EnvSettings& settings);
+EnvironmentResult make_arithmetic_env(const EnvSettings& settings);
+EnvironmentResult make_calculator_env(const EnvSettings& settings);
+EnvironmentResult make_comparison_env(const EnvSettings& settings);
+EnvironmentResult make_countdown_env(const EnvSettings& settings);
+EnvironmentResult make_format_env(const EnvSettings& settings);
 EnvironmentResult make_jsonmax_env(const EnvSettings& settings);
+EnvironmentResult make_max_env(const EnvSettings& settings);
+EnvironmentResult make_sorting_env(const EnvSettings& settings);
+EnvironmentResult make_wordguess_env(const EnvSettings& settings);
 
 }  // namespace mainspring
