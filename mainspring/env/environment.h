@@ -82,6 +82,8 @@ class Environment {
   virtual std::unique_ptr<Episode> make_episode(uint64_t seed, uint64_t index) = 0;
   /// What statistics are kept by, such as a difficulty; the environment's name by default.
   virtual std::string task_of(uint64_t seed, uint64_t index) const;
+  /// Why no further episode can go well, such as that every worker is given up; ok mostly.
+  virtual Status health() const { return {}; }
 };
 
 /// Settings of an environment by name, as a recipe's [env.settings] gives them.

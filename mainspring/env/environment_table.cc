@@ -6,6 +6,11 @@
 #include "mainspring/env/environment.h"
 #include "mainspring/env/envs/envs.h"
 
+// The settings that all foreign environments have (worker/worker_env.h reads them).
+#define MS_WORKER_LIMITS                                                                   \
+  "workers=1 (1 to 256), deadline_s=30 (0.01 to 86400), memory_mib=4096 (0: no limit, to " \
+  "1048576), fork=false, network=true, max_failures=5 (1 to 1000)"
+
 namespace mainspring {
 namespace {
 
@@ -42,6 +47,17 @@ const Row kRows[] = {
      make_wordguess_env},
     {{"format", "rules of form that a text must keep", "rules=2 (1 to 4), partial=0.5 (0 to 1)"},
      make_format_env},
+    {{"worker", "an environment of your own in a process that speaks JSON lines",
+      "command (must be given), settings={}, " MS_WORKER_LIMITS},
+     make_worker_env},
+    {{"reasoning-gym", "any data set of the Python library reasoning-gym",
+      "dataset (must be given), config={}, answer_at=whole (trimmed, last_line, tag), system, "
+      "python=python3, adapter, " MS_WORKER_LIMITS},
+     make_reasoning_gym_env},
+    {{"gymnasium", "a Gymnasium environment that can be played in text",
+      "id (must be given), config={}, max_turns=100 (1 to 100000), system, python=python3, "
+      "adapter, " MS_WORKER_LIMITS},
+     make_gymnasium_env},
 };
 
 }  // namespace

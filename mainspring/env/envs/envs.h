@@ -17,9 +17,12 @@ EnvironmentResult make_calculator_env(const EnvSettings& settings);
 EnvironmentResult make_comparison_env(const EnvSettings& settings);
 EnvironmentResult make_countdown_env(const EnvSettings& settings);
 EnvironmentResult make_format_env(const EnvSettings& settings);
+EnvironmentResult make_gymnasium_env(const EnvSettings& settings);
 EnvironmentResult make_jsonmax_env(const EnvSettings& settings);
 EnvironmentResult make_max_env(const EnvSettings& settings);
+EnvironmentResult make_reasoning_gym_env(const EnvSettings& settings);
 EnvironmentResult make_sorting_env(const EnvSettings& settings);
 EnvironmentResult make_wordguess_env(const EnvSettings& settings);
+EnvironmentResult make_worker_env(const EnvSettings& settings);
 
 }  // namespace mainspring
