@@ -60,6 +60,20 @@ class Backward final : public RuleContext {
                      node_.path + ")");
   }
 
+  /// The forward nodes in reverse order, but for `except`.
+  void visit_all(size_t num_forward, size_t except) {
+    for (size_t n = num_forward; n-- > 0;) {
+      Node node = tracer_.graph().nodes()[n];
+      if (n == except || op_info(node.op).is_source || !has_grad(node)) continue;
+      visit(n, std::move(node));
+    }
+  }
+
+  /// A gradient from outside of the graph.
+  void start(ValueId value, const Tensor& grad) {
+    grads_[static_cast<size_t>(value)].push_back(grad);
+  }
+
   bool has_grad(const Node& node) const {
     for (ValueId output : node.outputs) {
       if (!grads_[static_cast<size_t>(output)].empty()) return true;
@@ -132,11 +146,31 @@ std::vector<GradAccumulator> value_and_grad(
   Backward backward(tracer, analyse(tracer.graph(), is_trainable));
   tracer.set_backward(true);
   backward.visit(loss_node, tracer.graph().nodes()[loss_node]);
-  for (size_t n = num_forward; n-- > 0;) {
-    Node node = tracer.graph().nodes()[n];
-    if (n == loss_node || op_info(node.op).is_source || !backward.has_grad(node)) continue;
-    backward.visit(n, std::move(node));
+  backward.visit_all(num_forward, loss_node);
+  tracer.set_backward(false);
+  return backward.take_accumulators();
+}
+
+std::vector<GradAccumulator> pull_back(
+    const std::vector<Cotangent>& cotangents,
+    const std::function<bool(const std::string&)>& is_trainable) {
+  MS_CHECK(!cotangents.empty(), "a gradient to start from");
+  Tracer& tracer = cotangents[0].value.tracer();
+  const size_t num_forward = tracer.graph().nodes().size();
+  Backward backward(tracer, analyse(tracer.graph(), is_trainable));
+  for (const Cotangent& cotangent : cotangents) {
+    const ValueType& of_value = cotangent.value.type();
+    const ValueType& of_grad = cotangent.grad.type();
+    const bool is_rounded =
+        of_value.dtype == DType::kF32 && of_grad.dtype == tracer.graph().compute();
+    if (of_value.shape != of_grad.shape || !(of_value.dtype == of_grad.dtype || is_rounded)) {
+      throw ShapeError("[pull_back] expected a gradient " + of_value.to_string() + ", got " +
+                       of_grad.to_string());
+    }
+    backward.start(cotangent.value.value(), cotangent.grad);
   }
+  tracer.set_backward(true);
+  backward.visit_all(num_forward, num_forward);
   tracer.set_backward(false);
   return backward.take_accumulators();
 }

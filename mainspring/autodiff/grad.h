@@ -31,6 +31,19 @@ struct GradAccumulator {
 std::vector<GradAccumulator> value_and_grad(
     const Tensor& loss, const std::function<bool(const std::string& param)>& is_trainable);
 
+/// A value, and the gradient by it, computed elsewhere: of its type, or for an f32 value rounded to
+/// the compute dtype (docs/exactness.md, rule 13).
+struct Cotangent {
+  Tensor value;
+  Tensor grad;
+};
+
+/// value_and_grad of a loss that is not in the graph: all that is known of it is its gradient by
+/// some of the graph's values. Errors: throws ShapeError also for a gradient of another type.
+std::vector<GradAccumulator> pull_back(
+    const std::vector<Cotangent>& cotangents,
+    const std::function<bool(const std::string& param)>& is_trainable);
+
 /// Marks what `body` traces as one region whose inner values a pass may recompute in the backward
 /// pass.
 template <typename Body>

@@ -33,5 +33,39 @@ TEST(Grad, ATrainableParameterReadByAnOpWithoutAnAccumulatorIsRefused) {
               testing::HasSubstr("[add] cannot train parameter x"));
 }
 
+TEST(Grad, PullingBackAGradientIsTheGradientOfTheProduct) {
+  const auto trace = [](bool pulled) {
+    Tracer tracer(DType::kF32);
+    const Tensor tokens = tracer.input("tokens", {DType::kI32, {{kRows}}});
+    const Tensor x = gather_rows(embedding(tokens, tracer.param("e", {DType::kF32, {{4, 2}}})));
+    const Tensor targets = tracer.input("targets", {DType::kI32, {{kPicked}}});
+    const Tensor logprob = head_logprob(x, tracer.param("h", {DType::kF32, {{4, 2}}}), targets);
+    const Tensor w = tracer.input("w", {DType::kF32, {{kPicked}}});
+    const auto all = [](const std::string&) { return true; };
+    const auto accumulators =
+        pulled ? pull_back({{logprob, w}}, all) : value_and_grad(reduce_sum(mul(logprob, w)), all);
+    EXPECT_EQ(accumulators.size(), 2u);
+    std::vector<OpKind> ops;
+    for (const Node& node : tracer.graph().nodes()) {
+      if (node.backward && node.op != OpKind::kState) ops.push_back(node.op);
+    }
+    return ops;
+  };
+  const std::vector<OpKind> pulled = trace(true);
+  EXPECT_THAT(pulled, testing::ElementsAre(OpKind::kHeadLogprobGrad, OpKind::kScatterRows,
+                                           OpKind::kEmbeddingGrad));
+  // value_and_grad first makes w itself: ones, times w.
+  std::vector<OpKind> expected{OpKind::kFill, OpKind::kMul};
+  expected.insert(expected.end(), pulled.begin(), pulled.end());
+  EXPECT_EQ(trace(false), expected);
+}
+
+TEST(Grad, AGradientOfAnotherTypeIsRefused) {
+  Traced t;
+  const Tensor y = scale(t.x, 2.0f);
+  const Tensor wrong = t.tracer.input("dy", {DType::kF32, {{kRows}}});
+  EXPECT_THROW(pull_back({{y, wrong}}, [](const std::string&) { return true; }), ShapeError);
+}
+
 }  // namespace
 }  // namespace mainspring

@@ -47,11 +47,11 @@ std::optional<Tensor> lora_rule(RuleContext& c, size_t adapter, size_t fixed, co
 }
 
 // Weights and biases first, then adapters, then the one reduction of the input gradient (rule 5).
+// The gradient of an f32 output comes in the compute dtype, as logits' do (rule 13).
 void linear_rule(RuleContext& c) {
   const auto& attrs = std::get<LinearAttrs>(c.node().attrs);
   const size_t n = static_cast<size_t>(attrs.num_weights);
   const size_t fixed = 1 + n * (attrs.has_bias ? 2 : 1);
-  MS_CHECK(!attrs.f32_output, "a linear with f32 output is for sampling and has no gradient");
   std::vector<Tensor> dys;
   std::vector<Tensor> weights;
   std::vector<int32_t> term_of(n, -1);
@@ -171,6 +171,9 @@ void head_rule(RuleContext& c) {
   auto d_logprob = c.output_grad(0);
   const auto d_lse = c.output_grad(1);
   if (!d_logprob && !d_lse) return;
+  if (!d_logprob && c.input(2).shape().rank() > 1) {
+    throw ShapeError("[head_logprob] of several targets has no gradient by lse alone");
+  }
   if (!d_logprob) d_logprob = fill_picked(c.tracer(), 0.0f);
   std::vector<Tensor> inputs{c.input(0), c.input(1), c.input(2), c.output(1), *d_logprob};
   if (d_lse) inputs.push_back(*d_lse);

@@ -16,8 +16,13 @@ struct Datum {
   std::vector<int32_t> targets;  // usually tokens shifted left by one
   std::vector<float> weights;
   std::map<std::string, std::vector<float>> inputs;  // further per-token inputs of a loss, by name
-  int64_t group = -1;                                // for losses over groups; -1: alone
-  int32_t role = 0;           // within its group, by the loss: 1 chosen, 2 rejected
+  /// Further targets of every position, k of them: what a teacher's distribution is given over.
+  /// With k = the vocabulary it is whole. Distinct within a position; -1: none. Not looked at where
+  /// weights[t] is 0.
+  std::vector<int32_t> candidates;       // (tokens, k)
+  std::vector<float> candidate_weights;  // (tokens, k)
+  int64_t group = -1;                    // for losses over groups; -1: alone
+  int32_t role = 0;                      // within its group, by the loss: 1 chosen, 2 rejected
   uint64_t sample_index = 0;  // global sample number: the key of its random numbers (rule 18)
   uint32_t epoch = 0;
 };

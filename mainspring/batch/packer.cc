@@ -89,6 +89,24 @@ Batch pack(std::span<const PackItem> items, bool pick_all) {
   return batch;
 }
 
+std::vector<int32_t> pack_candidates(const Batch& batch, std::span<const PackItem> items,
+                                     int64_t num_candidates) {
+  std::vector<int32_t> targets;
+  for (size_t i = 0; i < batch.origins.size(); ++i) {
+    const auto& origin = batch.origins[i];
+    targets.insert(targets.end(), static_cast<size_t>(1 + num_candidates), batch.targets[i]);
+    if (origin.item < 0) continue;
+    const Datum& datum = *items[static_cast<size_t>(origin.item)].datum;
+    const size_t k = datum.candidates.size() / datum.tokens.size();
+    const size_t from = static_cast<size_t>(origin.position) * k;
+    const size_t to = targets.size() - static_cast<size_t>(num_candidates);
+    for (size_t j = 0; j < k; ++j) {
+      if (datum.candidates[from + j] >= 0) targets[to + j] = datum.candidates[from + j];
+    }
+  }
+  return targets;
+}
+
 std::vector<float> pack_input(const Batch& batch, std::span<const PackItem> items,
                               const std::string& name) {
   std::vector<float> values(batch.origins.size(), 0.0f);

@@ -51,6 +51,10 @@ std::vector<size_t> split_into_micro_batches(std::span<const PackItem> items, in
 /// Packs one run. `pick_all` picks every row, whatever its weight (to score all tokens).
 Batch pack(std::span<const PackItem> items, bool pick_all = false);
 
+/// (picked, 1 + num_candidates): the target, then candidates; the target again where there is none.
+std::vector<int32_t> pack_candidates(const Batch& batch, std::span<const PackItem> items,
+                                     int64_t num_candidates);
+
 /// `name` of the datum's per-token inputs, by pick, 0 for padding. Precondition: every datum has
 /// it.
 std::vector<float> pack_input(const Batch& batch, std::span<const PackItem> items,

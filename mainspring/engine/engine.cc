@@ -11,6 +11,7 @@
 #include "mainspring/engine/validate.h"
 #include "mainspring/models/decoder.h"
 #include "mainspring/models/rope_table.h"
+#include "mainspring/weights/digest.h"
 
 namespace mainspring {
 namespace {
@@ -39,6 +40,10 @@ StoredTensor view_of(const std::string& name, const std::shared_ptr<Buffer>& buf
           .size_bytes = buffer->size_bytes(),
           .owner = buffer,
           .aux = {}};
+}
+
+std::optional<nn::AdapterSpec> spec_of(const Trainable& t) {
+  return t.is_full ? std::nullopt : std::optional(t.adapter);
 }
 
 class EngineImpl final : public Engine {
@@ -87,6 +92,15 @@ class EngineImpl final : public Engine {
 
   Result<Adapter> adapter(ModelId id) const override;
 
+  Result<int64_t> version(ModelId id) const override {
+    if (id == kBaseModel) return 0;
+    MS_ASSIGN_OR_RETURN(const Trainable* trainable, find(id));
+    return trainable->version;
+  }
+
+  Result<Digest128> digest(ModelId id) const override;
+  Result<std::shared_ptr<const WeightSnapshot>> snapshot(ModelId id) override;
+
   Result<ModelId> add_lora(const LoraOptions& options) override {
     MS_ASSIGN_OR_RETURN(auto trainable, make_lora(executor_, model_->config, options));
     return add(std::move(trainable));
@@ -129,6 +143,11 @@ class EngineImpl final : public Engine {
     return std::move(results[0]);
   }
 
+  Result<std::vector<ForwardBackwardResult>> forward_many(std::span<const Work> work,
+                                                          const LossCall& loss) override {
+    return execute(work, loss, false);
+  }
+
   Status set_optimizer(ModelId id, const OptimizerPlan& plan) override {
     MS_ASSIGN_OR_RETURN(Trainable * trainable, find_learner(id));
     return plan_update(executor_, *trainable, plan);
@@ -148,7 +167,7 @@ class EngineImpl final : public Engine {
     MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(call.name));
     const Work work{id, {}};
     MS_ASSIGN_OR_RETURN(Program::Key key, key_of({&work, 1}, true));
-    key.loss = loss->objective != nullptr ? &objective_loss() : loss;
+    key.loss = loss->objective != nullptr ? nullptr : loss;
     MS_ASSIGN_OR_RETURN(Program * program, programs_->get(key, options_.max_micro_batch_rows));
     return program->report();
   }
@@ -190,6 +209,7 @@ class EngineImpl final : public Engine {
   std::shared_ptr<Buffer> rope_table_;
   std::vector<std::unique_ptr<Trainable>> trainables_;
   std::unique_ptr<Programs> programs_;
+  mutable std::optional<Digest128> base_digest_;
 };
 
 Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, bool with_gradient) const {
@@ -242,6 +262,7 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
   result.grad_norm = std::sqrt(static_cast<double>(squares)) / options.normaliser;
   result.applied = std::isfinite(result.grad_norm);
   if (result.applied) {
+    MS_RETURN_IF_ERROR(keep_version(*t));
     double scale = 1.0 / options.normaliser;
     if (options.max_grad_norm > 0.0f) {
       const double limit = static_cast<double>(options.max_grad_norm);
@@ -250,10 +271,34 @@ Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& o
     ++t->step;
     run_update(*t, options, static_cast<float>(scale));
     if (t->average.values != nullptr) run_average(*t);
+    begin_version(*t);
   }
   const SpanScope clearing(executor_.timeline(), SpanKind::kHost, "clear gradients");
   clear_gradients(*t);
   return result;
+}
+
+Result<Digest128> EngineImpl::digest(ModelId id) const {
+  if (id == kBaseModel) {
+    if (!base_digest_.has_value()) base_digest_ = digest_of(model_->weights);
+    return *base_digest_;
+  }
+  MS_ASSIGN_OR_RETURN(const Trainable* t, find(id));
+  if (!t->digest.has_value()) t->digest = digest_parameters(t->masters, spec_of(*t));
+  return *t->digest;
+}
+
+Result<std::shared_ptr<const WeightSnapshot>> EngineImpl::snapshot(ModelId id) {
+  if (id == kBaseModel) {
+    return invalid_argument("the base never changes: its buffers need no snapshot");
+  }
+  MS_ASSIGN_OR_RETURN(Trainable * t, find(id));
+  std::shared_ptr<WeightSnapshot> snapshot = t->snapshot.lock();
+  if (snapshot == nullptr) {
+    snapshot = std::make_shared<WeightSnapshot>(executor_, t->version, spec_of(*t), t->masters);
+    t->snapshot = snapshot;
+  }
+  return std::shared_ptr<const WeightSnapshot>(std::move(snapshot));
 }
 
 Result<Adapter> EngineImpl::adapter(ModelId id) const {
@@ -263,7 +308,9 @@ Result<Adapter> EngineImpl::adapter(ModelId id) const {
   for (const auto& [module, sizes] : t->adapter.modules) {
     adapter.modules[module] = {sizes.rank, sizes.scale};
   }
-  for (const auto& [name, buffer] : t->masters) adapter.tensors[name] = view_of(name, buffer);
+  for (const auto& [name, buffer] : t->masters) {
+    if (name != kValueHead) adapter.tensors[name] = view_of(name, buffer);
+  }
   adapter.dropout = t->adapter.dropout;
   return adapter;
 }
@@ -288,6 +335,7 @@ Status EngineImpl::load_state(ModelId id, const State& state) {
   MS_ASSIGN_OR_RETURN(Trainable * t, find_learner(id));
   MS_ASSIGN_OR_RETURN(const State own, this->state(id));
   MS_RETURN_IF_ERROR(check_same_tensors(own.tensors, state.tensors));
+  MS_RETURN_IF_ERROR(keep_version(*t));
   for (const auto& [name, target] : own.tensors) {
     auto* buffer = const_cast<Buffer*>(static_cast<const Buffer*>(target.owner.get()));
     std::memcpy(buffer->data(), state.tensors.at(name).data,
@@ -295,6 +343,7 @@ Status EngineImpl::load_state(ModelId id, const State& state) {
     buffer->mark_changed();
   }
   t->step = state.step;
+  begin_version(*t);
   clear_gradients(*t);
   return {};
 }

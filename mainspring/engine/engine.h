@@ -18,6 +18,7 @@
 
 #include "mainspring/base/status.h"
 #include "mainspring/batch/datum.h"
+#include "mainspring/engine/snapshot.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/ir/dtype.h"
 #include "mainspring/losses/losses.h"
@@ -40,6 +41,11 @@ struct EngineOptions {
   bool transient_packs = false;      // quantised weights are unpacked at every use (QLoRA)
 };
 
+/// The parameter (1, d) of a scalar head beside the language model's: value_t = w . h_t in f32, h
+/// what the last norm gives. Critics and reward models read it. It starts at zero, so all first
+/// values are 0, and learns with its model.
+inline constexpr const char* kValueHead = "value_head.weight";
+
 /// A trainable part of the model.
 struct LoraOptions {
   int64_t rank = 16;
@@ -47,7 +53,8 @@ struct LoraOptions {
   float dropout = 0.0f;
   /// Suffixes such as "q_proj"; empty: all seven linears.
   std::vector<std::string> targets;
-  uint64_t seed = 0;  // of A's initialisation (kaiming uniform, as PEFT); B starts at zero
+  uint64_t seed = 0;        // of A's initialisation (kaiming uniform, as PEFT); B starts at zero
+  bool value_head = false;  // kValueHead beside the adapter
 };
 
 /// Full weights.
@@ -55,7 +62,8 @@ struct FullOptions {
   /// kF32 masters, or kBF16: weights, and moments that are not coded, are kept in bf16 only and
   /// rounded by chance (docs/exactness.md, rule 18).
   DType weights = DType::kF32;
-  uint64_t seed = 0;  // of that rounding
+  uint64_t seed = 0;        // of that rounding
+  bool value_head = false;  // kValueHead beside the weights, in their dtype
 };
 
 struct AdamwOptions {
@@ -75,7 +83,11 @@ struct ForwardBackwardResult {
   int64_t num_micro_batches = 0;
   bool finite = true;                        // loss, and derivatives of an objective
   std::vector<std::vector<float>> logprobs;  // per datum, per token; 0 where nothing is learned
-  LossMetrics metrics;                       // of an objective
+  /// Of the scalar head, likewise; empty if the model has none.
+  std::vector<std::vector<float>> values;
+  /// Of Datum::candidates, (tokens, k) each, likewise; empty if the loss does not read them.
+  std::vector<std::vector<float>> candidate_logprobs;
+  LossMetrics metrics;  // of an objective
 };
 
 struct OptimStepResult {
@@ -105,9 +117,20 @@ class Engine {
   /// The adapter's modules as the graph sees them (slot 0). Errors: invalid argument if `id` is no
   /// adapter.
   virtual Result<nn::AdapterSpec> adapter_spec(ModelId id) const = 0;
-  /// The adapter's current values, shared with the engine until the next optim_step or load_state.
-  /// Errors: invalid argument if `id` is no adapter.
+  /// The adapter's current values (without a scalar head's), shared with the engine until the next
+  /// optim_step or load_state. Errors: invalid argument if `id` is no adapter.
   virtual Result<Adapter> adapter(ModelId id) const = 0;
+  /// How often the weights of `id` have changed: by optim_steps that were applied and load_state.
+  /// The base and a fresh model have version 0.
+  virtual Result<int64_t> version(ModelId id) const = 0;
+  /// Names the weights of `id` as they are now: XXH3-128 over all tensors in name order, tied ones
+  /// once (weights/digest.h), with an adapter's scales. Equal digests, equal bits. Cost: one pass
+  /// over the weights, once a version.
+  virtual Result<Digest128> digest(ModelId id) const = 0;
+  /// The weights of `id` as they are now, for a sampler to keep while the engine trains on. Nothing
+  /// is copied until a step or load_state changes the weights while somebody holds the snapshot:
+  /// then their size in bytes, once for all holders. The engine's executor outlives it.
+  virtual Result<std::shared_ptr<const WeightSnapshot>> snapshot(ModelId id) = 0;
   /// f32(positions, c/2, 2), shared.
   virtual std::shared_ptr<Buffer> rope_table() const = 0;
 
@@ -139,13 +162,18 @@ class Engine {
   };
   virtual Result<std::vector<ForwardBackwardResult>> forward_backward_many(
       std::span<const Work> work, const LossCall& loss) = 0;
-  /// The same without gradients; `logprobs` has every position, learned or not.
+  /// The same without gradients; `logprobs` and `values` have every position, learned or not.
   virtual Result<ForwardBackwardResult> forward(ModelId id, std::span<const Datum> datums,
                                                 const LossCall& loss) = 0;
+  /// Of several models in one pass over the base (which may be one of them; full weights not).
+  virtual Result<std::vector<ForwardBackwardResult>> forward_many(std::span<const Work> work,
+                                                                  const LossCall& loss) = 0;
   /// Chooses the optimizer of each parameter of `id` and forgets the states of the one before;
   /// without it AdamW moves all. Errors: invalid argument as of assign_params (optim/).
   virtual Status set_optimizer(ModelId id, const OptimizerPlan& plan) = 0;
   /// Applies the accumulated gradient and clears it; a non-finite one is cleared and not applied.
+  /// Errors: failed precondition without a gradient; resource exhausted, with nothing changed, if a
+  /// snapshot that is held cannot be kept.
   /// The rate, its group's lr_scale apart, and the weight decay are for every optimizer, the betas
   /// and eps for AdamW.
   virtual Result<OptimStepResult> optim_step(ModelId id, const AdamwOptions& options) = 0;

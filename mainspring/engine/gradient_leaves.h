@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,8 +24,10 @@ class GradientLeaves {
   GradientLeaves(Executor& executor, ParameterSet& grads, int64_t size)
       : executor_(executor), grads_(grads), size_(size) {}
 
-  /// Whether the open leaf takes no further datum: close() it before the next.
-  bool is_full() const { return size_ > 0 && datums_ == size_; }
+  /// How many datums the open leaf still takes; at 0, close() it before the next.
+  int64_t datums_left() const {
+    return size_ > 0 ? size_ - datums_ : std::numeric_limits<int64_t>::max();
+  }
   /// Moves the open leaf into the counter; the accumulators become zero.
   /// Errors: resource exhausted.
   Status close();

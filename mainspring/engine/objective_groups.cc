@@ -12,18 +12,13 @@ bool learns_everywhere(const Datum& datum) {
   return std::find(datum.weights.begin(), datum.weights.end(), 0.0f) == datum.weights.end();
 }
 
-// Leaves the log-probabilities of learned positions, 0 elsewhere.
-std::vector<float> learned_only(const Datum& datum, std::span<const float> logprobs) {
-  std::vector<float> learned(logprobs.begin(), logprobs.end());
-  for (size_t t = 0; t < learned.size(); ++t) {
-    if (datum.weights[t] == 0.0f) learned[t] = 0.0f;
-  }
-  return learned;
-}
-
-void ignore_unlearned(const Datum& datum, std::vector<double>& derivatives) {
-  for (size_t t = 0; t < derivatives.size(); ++t) {
-    if (datum.weights[t] == 0.0f) derivatives[t] = 0.0;
+// What is not learned becomes 0; `values` has an entry for each token, or k of them.
+template <typename T>
+void clear_unlearned(const Datum& datum, std::vector<T>& values) {
+  const size_t k = values.size() / datum.weights.size();
+  for (size_t t = 0; t < datum.weights.size(); ++t) {
+    if (datum.weights[t] == 0.0f)
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(t * k), k, T{0});
   }
 }
 
@@ -46,31 +41,39 @@ std::vector<std::vector<size_t>> objective_groups(LossScope scope,
   return groups;
 }
 
-Result<std::vector<ObjectiveGradient>> evaluate_objective(
-    const LossInfo& loss, const LossSettings& settings, std::span<const Datum* const> datums,
-    std::span<const std::span<const float>> logprobs, LossMetrics& metrics) {
-  std::vector<ObjectiveItem> items(datums.size());
-  std::vector<ObjectiveGradient> gradients(datums.size());
-  std::vector<std::vector<float>> learned(datums.size());
-  for (size_t i = 0; i < datums.size(); ++i) {
-    items[i] = {.datum = datums[i], .logprobs = logprobs[i], .values = {}};
-    if (!learns_everywhere(*datums[i])) {
-      learned[i] = learned_only(*datums[i], logprobs[i]);
-      items[i].logprobs = learned[i];
+Result<std::vector<ObjectiveGradient>> evaluate_objective(const LossInfo& loss,
+                                                          const LossSettings& settings,
+                                                          std::vector<ObjectiveItem> items,
+                                                          LossMetrics& metrics) {
+  std::vector<ObjectiveGradient> gradients(items.size());
+  std::vector<std::vector<float>> learned;  // copies
+  learned.reserve(3 * items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    ObjectiveItem& item = items[i];
+    gradients[i].by_logprob.assign(item.logprobs.size(), 0.0);
+    gradients[i].by_value.assign(item.values.size(), 0.0);
+    gradients[i].by_candidate.assign(item.candidate_logprobs.size(), 0.0);
+    if (learns_everywhere(*item.datum)) continue;
+    for (auto* values : {&item.logprobs, &item.values, &item.candidate_logprobs}) {
+      std::vector<float>& copy = learned.emplace_back(values->begin(), values->end());
+      clear_unlearned(*item.datum, copy);
+      *values = copy;
     }
-    gradients[i].by_logprob.assign(logprobs[i].size(), 0.0);
   }
   Status status = loss.objective(items, settings, gradients, metrics);
   if (!status.ok()) {
-    const int64_t group = datums[0]->group;
-    return loss.scope == LossScope::kGroup && group >= 0
-               ? status.with_context("group " + std::to_string(group))
-               : status;
+    const int64_t group = items[0].datum->group;
+    const bool is_named = group < 0 || status.message().starts_with("group ");
+    return is_named ? status : status.with_context("group " + std::to_string(group));
   }
-  for (size_t i = 0; i < datums.size(); ++i) {
-    MS_CHECK(gradients[i].by_logprob.size() == logprobs[i].size(),
+  for (size_t i = 0; i < items.size(); ++i) {
+    MS_CHECK(gradients[i].by_logprob.size() == items[i].logprobs.size() &&
+                 gradients[i].by_value.size() == items[i].values.size() &&
+                 gradients[i].by_candidate.size() == items[i].candidate_logprobs.size(),
              "an objective changed the number of derivatives");
-    ignore_unlearned(*datums[i], gradients[i].by_logprob);
+    clear_unlearned(*items[i].datum, gradients[i].by_logprob);
+    clear_unlearned(*items[i].datum, gradients[i].by_value);
+    clear_unlearned(*items[i].datum, gradients[i].by_candidate);
   }
   return gradients;
 }

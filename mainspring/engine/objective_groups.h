@@ -17,11 +17,12 @@ namespace mainspring {
 /// models never share a group.
 std::vector<std::vector<size_t>> objective_groups(LossScope scope, std::span<const PackItem> items);
 
-/// Evaluates `loss` on one group. `logprobs` are per datum, (tokens); those where nothing is
-/// learned do not reach it. Returns an entry per datum, derivatives 0 where nothing is learned.
-/// Errors: those of the objective, with the group's number.
-Result<std::vector<ObjectiveGradient>> evaluate_objective(
-    const LossInfo& loss, const LossSettings& settings, std::span<const Datum* const> datums,
-    std::span<const std::span<const float>> logprobs, LossMetrics& metrics);
+/// Evaluates `loss` on one group; of log-probabilities and values, those where nothing is learned
+/// do not reach it. Returns an entry per item, derivatives 0 where nothing is learned. Errors:
+/// those of the objective, with the group's number.
+Result<std::vector<ObjectiveGradient>> evaluate_objective(const LossInfo& loss,
+                                                          const LossSettings& settings,
+                                                          std::vector<ObjectiveItem> items,
+                                                          LossMetrics& metrics);
 
 }  // namespace mainspring

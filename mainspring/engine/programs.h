@@ -5,6 +5,7 @@
 // state: that is engine/trainable.h.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,27 +23,32 @@ namespace mainspring {
 
 struct Trainable;  // engine/trainable.h
 
-/// What the engine traces in place of an objective (losses/objective.h): the log-probabilities
-/// alone, and with gradients the sum of by_logprob_t * logprob_t.
-const LossInfo& logprob_loss();
-const LossInfo& objective_loss();
-
 /// A compiled forward or forward-backward graph with its input buffers.
 class Program {
  public:
   struct Key {
     std::vector<const Trainable*> models;  // one per slot; null: the base in that slot
+    /// A traced one; null: an objective's log-probabilities, and with gradients their derivatives
+    /// are a late input.
     const LossInfo* loss = nullptr;
+    int64_t num_candidates = 0;  // further targets of each pick, of an objective
     bool with_gradient = false;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  /// Fills the inputs from a packed batch, runs, and leaves results in outputs. `by_logprob`
-  /// (picked): of objective_loss().
-  void run(const Batch& batch, std::span<const PackItem> items, std::span<const float> by_logprob);
+  /// Fills the inputs from a packed batch, runs, and leaves results in outputs. `fill_late_inputs`
+  /// is called in between and writes the derivatives; null if there is none.
+  void run(const Batch& batch, std::span<const PackItem> items,
+           const std::function<void()>* fill_late_inputs);
 
-  const float* logprob() const;     // (picked)
-  const float* token_loss() const;  // (picked)
+  /// (picked, stride()): of the target, then of the candidates.
+  const float* logprob() const;
+  size_t stride() const { return static_cast<size_t>(1 + num_candidates_); }
+  const float* token_loss() const;         // (picked), of a traced loss
+  const float* values(size_t slot) const;  // (picked), of a slot's scalar head; null: it has none
+  /// Of an objective with gradients: like logprob(), and (picked) for a slot that has values.
+  void write_by_logprob(std::span<const float> derivatives);
+  void write_by_value(size_t slot, std::span<const float> derivatives);
   int64_t capacity_rows() const { return capacity_rows_; }
   const PlanReport& report() const { return executable_->report(); }
 
@@ -51,6 +57,7 @@ class Program {
   std::unique_ptr<Executable> executable_;
   std::map<std::string, std::unique_ptr<Buffer>> inputs_;  // tokens, targets, per-token inputs
   const LossInfo* loss_ = nullptr;
+  int64_t num_candidates_ = 0;
   int64_t capacity_rows_ = 0;
 };
 

@@ -70,6 +70,7 @@ Result<std::unique_ptr<Trainable>> make_lora(Executor& executor, const ModelConf
     trainable->masters[module + ".lora_A.weight"] = std::move(a);
     trainable->masters[module + ".lora_B.weight"] = zeros(executor, {out, options.rank});
   }
+  if (options.value_head) trainable->masters[kValueHead] = zeros(executor, {1, config.d});
   add_gradients(executor, *trainable);
   return trainable;
 }
@@ -104,12 +105,27 @@ Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedMod
   trainable->masters = options.weights == DType::kBF16
                            ? copy_parameters_bf16(executor, model.weights)
                            : copy_parameters_f32(executor, model.weights);
+  if (options.value_head) {
+    trainable->masters[kValueHead] = executor.allocate(options.weights, {1, model.config.d});
+  }
   add_gradients(executor, *trainable);
   if (model.config.tied_embeddings) {
     const std::string name = "model.embed_tokens.weight";
     trainable->grads[name + "#1"] = zeros(executor, trainable->masters[name]->shape());
   }
   return trainable;
+}
+
+Status keep_version(Trainable& trainable) {
+  if (const auto held = trainable.snapshot.lock()) MS_RETURN_IF_ERROR(held->keep());
+  trainable.snapshot.reset();
+  return trainable.average.values != nullptr ? keep_version(*trainable.average.values) : Status();
+}
+
+void begin_version(Trainable& trainable) {
+  ++trainable.version;
+  trainable.digest.reset();
+  if (trainable.average.values != nullptr) begin_version(*trainable.average.values);
 }
 
 void clear_gradients(Trainable& trainable) {

@@ -6,12 +6,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mainspring/engine/average.h"
 #include "mainspring/engine/engine.h"
 #include "mainspring/engine/gradient_leaves.h"
+#include "mainspring/engine/snapshot.h"
 #include "mainspring/engine/update.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/nn/layers.h"
@@ -30,9 +32,13 @@ struct Trainable {
   bool has_gradient = false;
   std::unique_ptr<GradientLeaves> leaves;
   Update update;
-  Average average;          // of the masters; empty: none is kept
-  bool is_average = false;  // of another: it has no gradients
+  int64_t version = 0;                      // changes of the masters so far
+  std::weak_ptr<WeightSnapshot> snapshot;   // of this version, if it was asked for
+  mutable std::optional<Digest128> digest;  // of this version, once computed
+  Average average;                          // of the masters; empty: none is kept
+  bool is_average = false;                  // of another: it has no gradients
 
+  bool has_value_head() const { return masters.count(kValueHead) > 0; }
   /// How many uses a parameter has in the graph: 2 for a tied embedding, else 1.
   int64_t num_uses(const std::string& name) const;
 };
@@ -53,6 +59,11 @@ Result<std::unique_ptr<Trainable>> make_adapter_trainable(Executor& executor,
 /// Masters of every weight of the model. Errors: invalid argument for another dtype than f32, bf16.
 Result<std::unique_ptr<Trainable>> make_full(Executor& executor, const LoadedModel& model,
                                              const FullOptions& options);
+
+/// To be called before the masters change, and after: what holds this version keeps it, and the
+/// next begins. Errors: resource exhausted; the version goes on.
+Status keep_version(Trainable& trainable);
+void begin_version(Trainable& trainable);
 
 /// Clears every accumulator.
 void clear_gradients(Trainable& trainable);

@@ -46,6 +46,41 @@ Status check_range(const char* name, double value, double low, double high, cons
                           std::to_string(value));
 }
 
+Status check_candidates(const Datum& datum, int64_t vocabulary, const LossInfo& loss,
+                        size_t index) {
+  const size_t length = datum.tokens.size();
+  const std::vector<int32_t>& candidates = datum.candidates;
+  if (candidates.empty() || candidates.size() % length != 0) {
+    return invalid_argument(where(index, "candidates") + "loss " + std::string(loss.name) +
+                            " needs as many for each of " + std::to_string(length) +
+                            " tokens, got " + std::to_string(candidates.size()));
+  }
+  if (datum.candidate_weights.size() != candidates.size()) {
+    return invalid_argument(where(index, "candidate_weights") + "expected " +
+                            std::to_string(candidates.size()) + ", one per candidate, got " +
+                            std::to_string(datum.candidate_weights.size()));
+  }
+  MS_RETURN_IF_ERROR(
+      check_values(datum.candidate_weights, candidates.size(), "candidate_weights", index));
+  const size_t k = candidates.size() / length;
+  std::vector<int32_t> sorted;
+  for (size_t t = 0; t < length; ++t) {
+    const auto first = candidates.begin() + static_cast<std::ptrdiff_t>(t * k);
+    sorted.assign(first, first + static_cast<std::ptrdiff_t>(k));
+    std::sort(sorted.begin(), sorted.end());
+    const std::string at = where(index, "candidates of token " + std::to_string(t));
+    if (sorted.front() < -1 || sorted.back() >= vocabulary) {
+      return invalid_argument(at + "expected -1 <= id < " + std::to_string(vocabulary) + ", got " +
+                              std::to_string(sorted.front() < -1 ? sorted.front() : sorted.back()));
+    }
+    for (size_t j = 1; j < k; ++j) {
+      if (sorted[j] < 0 || sorted[j] != sorted[j - 1]) continue;
+      return invalid_argument(at + std::to_string(sorted[j]) + " appears twice");
+    }
+  }
+  return {};
+}
+
 // A name that no loss reads is mistyped; one that another loss reads may stay, as when rollouts are
 // scored under several.
 Status check_input_names(const Datum& datum, size_t index) {
@@ -94,6 +129,9 @@ Status validate_datum(const Datum& datum, size_t index, int64_t vocabulary, int6
     const auto found = datum.inputs.find(std::string(name));
     if (found == datum.inputs.end()) continue;
     MS_RETURN_IF_ERROR(check_values(found->second, length, found->first, index));
+  }
+  if (loss.reads_candidates) {
+    MS_RETURN_IF_ERROR(check_candidates(datum, vocabulary, loss, index));
   }
   return check_input_names(datum, index);
 }

@@ -32,6 +32,10 @@ class Buffer {
   /// data.
   virtual void* data() = 0;
   virtual const void* data() const = 0;
+  /// Borrowed memory: takes a copy of the bytes, still read only, and forgets the owner; whoever
+  /// bound the buffer reads the same values before and after. Nothing to do for other memory.
+  /// Errors: resource exhausted.
+  virtual Status own() = 0;
   /// Tells the executor that layouts derived from the bytes (packed weights) are stale.
   virtual void mark_changed() = 0;
 };
@@ -57,6 +61,8 @@ struct CompileOptions {
   RowCounts capacity = {};
   PassOptions passes = {};
   Repack repack = Repack::kNone;
+  /// Inputs that are filled during a run (RunArgs::fill_late_inputs), from outputs of it.
+  std::vector<std::string> late_inputs = {};
 };
 
 /// One step of a plan, for people.
@@ -91,6 +97,9 @@ class Executable {
     const RowTable* table = nullptr;
     const RowTable* pick_table = nullptr;
     const KvView* kv = nullptr;
+    /// Called once, when all outputs are made and before any step reads a late input: output() is
+    /// valid in it, and it writes to the late inputs' buffers. Null: they were filled before.
+    const std::function<void()>* fill_late_inputs = nullptr;
   };
   virtual void run(const RunArgs& args) = 0;
 
@@ -134,7 +143,8 @@ class Executor {
   virtual std::unique_ptr<Buffer> borrow(BorrowedTensor tensor) = 0;  // read only
 
   /// Runs the passes, plans and checks; the executor outlives what it compiled. Errors: resource
-  /// exhausted if the arena cannot be had; unimplemented naming an op without a kernel.
+  /// exhausted if the arena cannot be had; unimplemented naming an op without a kernel; those of
+  /// steps_before_late_inputs (exec/late_inputs.h).
   virtual Result<std::unique_ptr<Executable>> compile(Graph graph,
                                                       const CompileOptions& options) = 0;
 

@@ -50,6 +50,12 @@ void StepTimer::begin_step(size_t step) {
   has_step_ = true;
 }
 
+void StepTimer::begin_late_inputs() {
+  timeline_->next(timeline_->label(SpanKind::kHost, "late inputs"));
+  note_waiting();
+  has_step_ = false;
+}
+
 // Outside of the pool's loops the caller works and the others wait.
 void StepTimer::note_waiting() {
   if (pool_ == nullptr) return;

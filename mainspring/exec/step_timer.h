@@ -25,6 +25,8 @@ class StepTimer {
   /// `pool`: whose threads run the steps, timed already; null: they are not asked.
   void begin_run(Timeline& timeline, const RowTable& table, const ThreadPool* pool = nullptr);
   void begin_step(size_t step);
+  /// The host fills late inputs.
+  void begin_late_inputs();
   void end_run();
 
   /// Picks whose logits a step keeps or finds kept (ir/run_cost.h), by step; empty: none.
@@ -40,7 +42,7 @@ class StepTimer {
   std::vector<SpanCost> costs_;            // by step
   std::vector<int64_t> kept_picks_;        // by step
   const ThreadPool* pool_ = nullptr;
-  size_t step_span_ = 0;   // the open step's, if has_step_
+  size_t step_span_ = 0;  // the open step's, if has_step_
   bool has_step_ = false;
   LoopTimes before_step_;
 };

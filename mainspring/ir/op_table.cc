@@ -194,15 +194,16 @@ Status expect_head(DType compute, const Types& in) {
   MS_RETURN_IF_ERROR(expect(is_activation(in[0], compute, 0), "x (picked, d)", got(in, 0)));
   MS_RETURN_IF_ERROR(expect(in[1].shape.rank() == 2 && in[1].shape.dims[1] == in[0].shape.dims[1],
                             "a head (v, d)", got(in, 1)));
-  return expect(in[2].dtype == DType::kI32 && in[2].shape.rank() == 1, "targets i32(picked)",
-                got(in, 2));
+  const Shape& targets = in[2].shape;
+  return expect(in[2].dtype == DType::kI32 && targets.rank() >= 1 && targets.rank() <= 2 &&
+                    targets.dims[0] == in[0].shape.dims[0],
+                "targets i32(picked) or i32(picked, k)", got(in, 2));
 }
 
 Result<Types> infer_head(DType compute, const Attrs&, const Types& in) {
   MS_RETURN_IF_ERROR(expect_count(in, 3));
   MS_RETURN_IF_ERROR(expect_head(compute, in));
-  const ValueType per_token{DType::kF32, {{in[0].shape.dims[0]}}};
-  return Types{per_token, per_token};
+  return Types{{DType::kF32, in[2].shape}, {DType::kF32, {{in[0].shape.dims[0]}}}};
 }
 
 // Where the head's accumulator stands among its gradient's inputs, if it is there.
@@ -219,9 +220,12 @@ Result<Types> infer_head_grad(DType compute, const Attrs& attrs, const Types& in
                             std::to_string(in.size())));
   MS_RETURN_IF_ERROR(expect_head(compute, in));
   for (size_t i = 3; i < acc; ++i) {
-    MS_RETURN_IF_ERROR(expect(is_f32(in[i], {in[0].shape.dims[0]}),
-                              "lse, d_logprob, d_lse f32(picked)", got(in, i)));
+    if (i == 4) continue;
+    MS_RETURN_IF_ERROR(
+        expect(is_f32(in[i], {in[0].shape.dims[0]}), "lse, d_lse f32(picked)", got(in, i)));
   }
+  MS_RETURN_IF_ERROR(
+      expect(is_f32(in[4], in[2].shape.dims), "d_logprob f32 like the targets", got(in, 4)));
   Types out{in[0]};
   if (in.size() > acc) {
     MS_RETURN_IF_ERROR(expect_accumulator(in, acc, in[1].shape.dims));

@@ -6,6 +6,7 @@
 #include "mainspring/losses/importance_sampling.h"
 #include "mainspring/losses/policy_losses.h"
 #include "mainspring/losses/preference_losses.h"
+#include "mainspring/losses/soft_cross_entropy.h"
 
 namespace mainspring {
 namespace {
@@ -61,6 +62,10 @@ constexpr LossInfo kTable[] = {
     group_row("cpo", kPreferenceInputs, cpo, kCpoSettings),
     group_row("reward_pair", kPreferenceInputs, reward_pair, kRewardPairSettings,
               kRewardPairOptionalInputs),
+    {.name = "soft_cross_entropy",
+     .inputs = kWeightsOnly,
+     .objective = soft_cross_entropy,
+     .reads_candidates = true},
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ struct LossInfo {
   std::span<const LossSetting> settings = {};
   /// Per-token inputs that a datum may have.
   std::span<const std::string_view> optional_inputs = {};
+  bool reads_candidates = false;  // an objective: Datum::candidates with their weights
 };
 
 /// A loss as a caller asks for it.

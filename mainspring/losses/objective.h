@@ -34,13 +34,16 @@ struct ObjectiveItem {
   const Datum* datum = nullptr;
   std::span<const float> logprobs;  // (tokens)
   std::span<const float> values;    // (tokens) of the scalar head; empty without one
+  /// (tokens, k) of Datum::candidates, 0 where there is none; empty if the loss does not read them.
+  std::span<const float> candidate_logprobs;
 };
 
 /// The loss of one datum and its derivatives.
 struct ObjectiveGradient {
   double loss = 0.0;
-  std::vector<double> by_logprob;  // (tokens)
-  std::vector<double> by_value;    // (tokens), or empty
+  std::vector<double> by_logprob;    // (tokens)
+  std::vector<double> by_value;      // (tokens), or empty
+  std::vector<double> by_candidate;  // (tokens, k), or empty
 };
 
 /// A figure to report, gathered over datums, calls and ranks.

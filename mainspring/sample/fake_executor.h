@@ -34,6 +34,7 @@ class HostBuffer final : public Buffer {
   int64_t size_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
   void* data() override { return bytes_.data(); }
   const void* data() const override { return bytes_.data(); }
+  Status own() override { return {}; }
   void mark_changed() override {}
 
  private:

@@ -159,7 +159,8 @@ Tensor head_logprob(const Tensor& x, const Tensor& head, const Tensor& targets,
                     float softcap = 0.0f);
 
 /// The same, with the log of each row's normaliser, log sum exp(logits).
-/// Shapes: results f32(picked).
+/// Shapes: targets i32(picked) or, several of each row, i32(picked, k); logprob f32 of that shape,
+/// lse f32(picked). Gradients that are not 0 belong to distinct targets of a row.
 struct HeadOutputs {
   Tensor logprob;
   Tensor lse;

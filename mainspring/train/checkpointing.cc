@@ -23,6 +23,8 @@ Place place_of(const std::string& name, bool adapter) {
   for (const std::string role : {"model", "ema"}) {  // weights, as their model's file names them
     if (!name.starts_with(role + "/")) continue;
     const std::string weight = name.substr(role.size() + 1);
+    // In a file of its own, so that the others stay what PEFT and transformers load.
+    if (weight == kValueHead) return {"value_head", role == "model" ? weight : name};
     return {role, adapter ? peft_tensor_name(weight) : weight};
   }
   return {"optimizer", name};
@@ -37,7 +39,8 @@ Result<CheckpointContent> checkpoint_content(const Engine& engine, ModelId id, T
   for (const auto& [role, file_name] :
        {std::pair{"model", adapter ? "adapter_model.safetensors" : "model.safetensors"},
         {"optimizer", "optimizer.safetensors"},
-        {"ema", kEmaFile}}) {
+        {"ema", kEmaFile},
+        {"value_head", "value_head.safetensors"}}) {
     files[role].role = role;
     files[role].file_name = file_name;
   }
@@ -48,7 +51,9 @@ Result<CheckpointContent> checkpoint_content(const Engine& engine, ModelId id, T
   CheckpointContent content{.state = std::move(state), .files = {}, .texts = {}};
   content.state.extra[kAdamStep] = std::to_string(engine_state.step);
   content.files = {std::move(files["model"]), std::move(files["optimizer"])};
-  if (!files["ema"].tensors.empty()) content.files.push_back(std::move(files["ema"]));
+  for (const char* role : {"ema", "value_head"}) {
+    if (!files[role].tensors.empty()) content.files.push_back(std::move(files[role]));
+  }
   if (adapter) {
     MS_ASSIGN_OR_RETURN(const Adapter values, engine.adapter(id));
     content.texts["adapter_config.json"] =

@@ -2,7 +2,8 @@
 //
 // The one idea: an adapter is saved as a PEFT folder and full weights as Hugging Face's
 // model.safetensors, so a checkpoint is usable as it lies; moments sit beside them in
-// optimizer.safetensors, the moving average under the weights' own names in ema.safetensors.
+// optimizer.safetensors, the moving average under the weights' own names in ema.safetensors, a
+// scalar head in value_head.safetensors.
 #pragma once
 
 #include <string>

@@ -162,6 +162,23 @@ Tensor CaseBuilder::targets(const std::string& name, int64_t count) {
   return add_source(name, OpKind::kInput, {DType::kI32, {{kPicked}}}, values);
 }
 
+Tensor CaseBuilder::distinct_targets(const std::string& name, int64_t count, int64_t k) {
+  RandomValues random(name);
+  std::vector<double> values;
+  for (size_t i = 0; i < built_.rows.picked.size(); ++i) {
+    const int64_t first = random.below(count);
+    for (int64_t j = 0; j < k; ++j) {
+      values.push_back(static_cast<double>((first + j * (count / k)) % count));
+    }
+  }
+  return add_source(name, OpKind::kInput, {DType::kI32, {{kPicked, k}}}, values);
+}
+
+Tensor CaseBuilder::f32_picks(const std::string& name, int64_t width) {
+  return add_source(name, OpKind::kInput, {DType::kF32, {{kPicked, width}}},
+                    random_picks(name, width, 1));
+}
+
 Tensor CaseBuilder::param(const std::string& name, std::vector<int64_t> dims, DType dtype,
                           double magnitude) {
   const int64_t elements = product(dims);

@@ -79,6 +79,10 @@ class CaseBuilder {
   /// Tokens i32(rows), targets i32(picked), each below `count`.
   Tensor tokens(const std::string& name, int64_t count);
   Tensor targets(const std::string& name, int64_t count);
+  /// i32(picked, k), distinct in a row.
+  Tensor distinct_targets(const std::string& name, int64_t count, int64_t k);
+  /// f32(picked, width), 0 for zero picks.
+  Tensor f32_picks(const std::string& name, int64_t width);
   /// A parameter; quantised dtypes get random blocks of sane scales.
   Tensor param(const std::string& name, std::vector<int64_t> dims, DType dtype = DType::kF32,
                double magnitude = 1);

@@ -69,6 +69,29 @@ OpCase logprob_grad(int64_t d, int64_t vocabulary, bool is_frozen, HeadAttrs att
           .tolerance = {.sums = 64, .inner = 1, .magnitude = attrs.has_d_lse ? 2.0 : 0.0}};
 }
 
+// Several targets of a pick: their log-probabilities, and the gradient through all of them.
+OpCase several_targets(int64_t d, int64_t vocabulary, int64_t k, HeadAttrs attrs = {}) {
+  return {.op = OpKind::kHeadLogprobGrad,
+          .name = "head_logprob_grad_" + sizes(d, vocabulary) + "_k" + std::to_string(k) +
+                  (attrs.softcap > 0.0f ? "_softcap" : "") + (attrs.has_d_lse ? "_d_lse" : ""),
+          .build =
+              [=](CaseBuilder& b) {
+                const Tensor x = b.picks("x", d);
+                const Tensor head = b.param("head", {vocabulary, d});
+                const Tensor targets = b.distinct_targets("targets", vocabulary, k);
+                const auto forward = b.tracer().node(OpKind::kHeadLogprob, {x, head, targets},
+                                                     HeadAttrs{.softcap = attrs.softcap});
+                b.check("logprob", forward[0]);
+                std::vector<Tensor> inputs{x, head, targets, forward[1],
+                                           b.f32_picks("d_logprob", k)};
+                if (attrs.has_d_lse) inputs.push_back(b.per_pick("d_lse"));
+                inputs.push_back(b.state("acc", {vocabulary, d}));
+                b.check("dx", b.tracer().node(OpKind::kHeadLogprobGrad, inputs, attrs)[0]);
+                b.check_state("acc");
+              },
+          .tolerance = {.sums = 128, .inner = 1, .magnitude = static_cast<double>(k)}};
+}
+
 }  // namespace
 
 std::vector<OpCase> head_cases() {
@@ -105,6 +128,10 @@ std::vector<OpCase> head_cases() {
     cases.push_back(logprob_grad(d, vocabulary, d == 8, {.has_d_lse = true}));
     cases.push_back(logprob_grad(d, vocabulary, d == 24, {.softcap = 2.0f, .has_d_lse = true}));
   }
+  cases.push_back(several_targets(1, 2, 2));
+  cases.push_back(several_targets(8, 17, 3));
+  cases.push_back(several_targets(24, 128, 5, {.softcap = 2.0f}));
+  cases.push_back(several_targets(24, 301, 301, {.has_d_lse = true}));
   for (DType dtype : {DType::kQ8_0, DType::kInt8}) cases.push_back(stored_head(dtype));
   return cases;
 }

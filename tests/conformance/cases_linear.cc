@@ -43,6 +43,38 @@ OpCase f32_logits() {
           }};
 }
 
+// As a scalar head has it: its gradients fold over picks.
+OpCase one_output_of_picks() {
+  return {.op = OpKind::kLinear,
+          .name = "linear_one_output_of_picks",
+          .build =
+              [](CaseBuilder& b) {
+                b.check("y", linear(b.picks("x", 24), {b.param("w", {1, 24})})[0]);
+              },
+          .has_gradient = true};
+}
+
+OpCase input_grad_of_picks(int64_t in, int64_t out) {
+  return {.op = OpKind::kLinearInputGrad,
+          .name = "linear_input_grad_of_picks_" + widths(in, out),
+          .build = [=](CaseBuilder& b) {
+            b.check("dx", b.tracer().node(OpKind::kLinearInputGrad,
+                                          {b.picks("dy", out), b.param("w", {out, in})},
+                                          LinearAttrs{})[0]);
+          }};
+}
+
+OpCase weight_grad_of_picks(int64_t in, int64_t out) {
+  return {.op = OpKind::kLinearWeightGrad,
+          .name = "linear_weight_grad_of_picks_" + widths(in, out),
+          .build = [=](CaseBuilder& b) {
+            b.tracer().node(OpKind::kLinearWeightGrad,
+                            {b.picks("dy", out), b.picks("x", in), b.state("acc", {out, in})},
+                            WeightGradAttrs{});
+            b.check_state("acc");
+          }};
+}
+
 OpCase stored(DType dtype) {
   const int64_t in = dtype == DType::kInt8 ? 195 : dtype_block_elements(dtype) == 256 ? 512 : 192;
   return {.op = OpKind::kLinear,
@@ -177,6 +209,11 @@ std::vector<OpCase> linear_cases() {
   std::vector<OpCase> cases{
       shared_input_with_bias(),
       f32_logits(),
+      one_output_of_picks(),
+      input_grad_of_picks(24, 1),
+      input_grad_of_picks(24, 33),
+      weight_grad_of_picks(24, 1),
+      weight_grad_of_picks(24, 17),
       adapters(0, true),
       adapters(0.25f, true),
       input_grad_of_three(false),

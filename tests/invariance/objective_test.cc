@@ -186,6 +186,50 @@ TEST_F(ObjectiveTest, AdaptersThatShareAPassGetTheirOwnGradients) {
   EXPECT_EQ(results[1].metrics.at("ratio").sum, b.metrics.at("ratio").sum);
 }
 
+TEST_F(ObjectiveTest, AnyInterleavingOfCallsAndAdaptersGivesEachItsOwnBits) {
+  Side s = side(24);
+  const std::vector<Datum> of_a = rollouts(s, s.a, 0.5f);
+  const std::vector<Datum> of_b = rollouts(s, s.b, 0.3f);
+  const std::span<const Datum> a(of_a);
+  const std::span<const Datum> b(of_b);
+  const auto one = [&](ModelId id, std::span<const Datum> part, const char* loss) {
+    ASSERT_TRUE(s.engine->forward_backward(id, part, loss).ok());
+  };
+  one(s.a, a.first(2), "importance_sampling");
+  one(s.b, b.first(1), "cross_entropy");
+  const Engine::Work both[] = {{s.b, b.subspan(1, 4)}, {s.a, a.subspan(2, 3)}};
+  ASSERT_TRUE(s.engine->forward_backward_many(both, "importance_sampling").ok());
+  ASSERT_TRUE(s.engine->forward(s.full, a, "cross_entropy").ok());
+  one(s.b, b.subspan(5), "importance_sampling");
+  one(s.a, a.subspan(5), "cross_entropy");
+  Side alone = side();
+  const auto expected = [&](ModelId id, std::span<const Datum> part, const char* loss) {
+    ASSERT_TRUE(alone.engine->forward_backward(id, part, loss).ok());
+  };
+  expected(alone.a, a.first(5), "importance_sampling");
+  expected(alone.a, a.subspan(5), "cross_entropy");
+  expected(alone.b, b.first(1), "cross_entropy");
+  expected(alone.b, b.subspan(1), "importance_sampling");
+  EXPECT_TRUE(same_bits(gradients(s, s.a), gradients(alone, alone.a)));
+  EXPECT_TRUE(same_bits(gradients(s, s.b), gradients(alone, alone.b)));
+}
+
+TEST_F(ObjectiveTest, ForwardOfManyModelsIsThatOfEach) {
+  Side s = side(48);
+  const std::vector<Datum> datums = rollouts(s, s.a, 0.5f);
+  const std::span<const Datum> all(datums);
+  const Engine::Work work[] = {{s.b, all.first(4)}, {kBaseModel, all}, {s.a, all.subspan(2)}};
+  const auto together = s.engine->forward_many(work, "importance_sampling").value();
+  for (size_t i = 0; i < 3; ++i) {
+    const auto alone = s.engine->forward(work[i].id, work[i].datums, "importance_sampling").value();
+    EXPECT_EQ(together[i].logprobs, alone.logprobs);
+    EXPECT_EQ(together[i].loss_sum, alone.loss_sum);
+  }
+  const Engine::Work refused[] = {{s.full, all}, {s.a, all}};
+  EXPECT_EQ(s.engine->forward_many(refused, "cross_entropy").status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_F(ObjectiveTest, ForwardEvaluatesTheLossOverWhatIsLearned) {
   Side s = side();
   const std::vector<Datum> datums = rollouts(s, s.a, 0.5f);

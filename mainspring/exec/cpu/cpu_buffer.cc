@@ -1,5 +1,7 @@
 #include "mainspring/exec/cpu/cpu_buffer.h"
 
+#include <cstring>
+
 #include "mainspring/base/check.h"
 
 namespace mainspring::cpu {
@@ -28,10 +30,21 @@ CpuBuffer::CpuBuffer(BorrowedTensor tensor, std::shared_ptr<MemoryPool> pool)
     : dtype_(tensor.dtype),
       shape_(std::move(tensor.shape)),
       size_bytes_(dtype_bytes(dtype_, product(shape_))),
+      is_borrowed_(true),
       data_(tensor.data),
       aux_(tensor.aux),
       owner_(std::move(tensor.owner)),
       pool_(std::move(pool)) {}
+
+// Derived layouts stay: the values are the same.
+Status CpuBuffer::own() {
+  if (!is_borrowed_ || memory_.data() != nullptr) return {};
+  MS_ASSIGN_OR_RETURN(memory_, pool_->allocate(size_bytes_));
+  std::memcpy(memory_.data(), data_, static_cast<size_t>(size_bytes_));
+  data_ = memory_.data();
+  owner_.reset();
+  return {};
+}
 
 WeightView CpuBuffer::view() const {
   const int64_t in = shape_.empty() ? 1 : shape_.back();

@@ -29,8 +29,9 @@ class CpuBuffer final : public Buffer {
   DType dtype() const override { return dtype_; }
   const std::vector<int64_t>& shape() const override { return shape_; }
   int64_t size_bytes() const override { return size_bytes_; }
-  void* data() override { return memory_.data(); }
+  void* data() override { return is_borrowed_ ? nullptr : memory_.data(); }
   const void* data() const override { return data_; }
+  Status own() override;
   void mark_changed() override { ++version_; }
 
   /// The tensor as a matrix: a vector of n is (1, n).
@@ -59,6 +60,7 @@ class CpuBuffer final : public Buffer {
   DType dtype_;
   std::vector<int64_t> shape_;
   int64_t size_bytes_;
+  bool is_borrowed_ = false;  // read only, even once it owns its bytes
   Memory memory_;
   const void* data_;
   const float* aux_ = nullptr;

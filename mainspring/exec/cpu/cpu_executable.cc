@@ -5,6 +5,7 @@
 
 #include "mainspring/base/check.h"
 #include "mainspring/exec/cpu/arena_plan.h"
+#include "mainspring/exec/late_inputs.h"
 #include "mainspring/ir/op_table.h"
 #include "mainspring/ir/passes/pass.h"
 
@@ -80,6 +81,7 @@ Result<std::unique_ptr<Executable>> CpuExecutable::compile(Graph graph,
 
 Status CpuExecutable::plan(const CompileOptions& options, const Context& context) {
   capacity_ = options.capacity;
+  MS_ASSIGN_OR_RETURN(late_step_, steps_before_late_inputs(graph_, options.late_inputs));
   state_.context = context;
   state_.context.compute = graph_.compute();
   StepBuilder builder(graph_, state_.context, capacity_, options.repack);
@@ -177,6 +179,17 @@ Status CpuExecutable::bind(std::string_view source, Buffer* buffer) {
   return {};
 }
 
+// A borrowed buffer that took a copy (Buffer::own) lies elsewhere now.
+void CpuExecutable::resolve_sources() {
+  for (const auto& [name, value] : sources_) {
+    const Buffer* buffer = state_.buffers[at(value)];
+    MS_CHECK(buffer != nullptr, "source " + name + " is not bound");
+    if (state_.values[at(value)] == buffer->data()) continue;
+    state_.values[at(value)] = const_cast<void*>(buffer->data());
+    generation_ = 0;
+  }
+}
+
 void CpuExecutable::resolve_arena() {
   if (generation_ == arena_->generation() && generation_ != 0) return;
   generation_ = arena_->generation();
@@ -194,9 +207,6 @@ void CpuExecutable::resolve_arena() {
   }
   state_.scratch = arena_->data() + scratch_offset_;
   state_.transient = arena_->data() + transient_offset_;
-  for (const auto& [name, value] : sources_) {
-    MS_CHECK(state_.buffers[at(value)] != nullptr, "source " + name + " is not bound");
-  }
 }
 
 void CpuExecutable::refresh_layouts() {
@@ -216,24 +226,36 @@ void CpuExecutable::run(const RunArgs& args) {
   MS_CHECK(state_.counts.rows <= capacity_.rows && state_.counts.picked <= capacity_.picked,
            "more rows than the plan's capacity");
   if (Timeline* timeline = executor_.timeline(); timeline != nullptr) {
-    run_timed(*timeline);
+    run_timed(*timeline, args);
     return;
   }
+  resolve_sources();
   resolve_arena();
   refresh_layouts();
-  for (Step& step : steps_) step(state_);
+  for (size_t i = 0; i < late_step_; ++i) steps_[i](state_);
+  if (args.fill_late_inputs != nullptr) (*args.fill_late_inputs)();
+  for (size_t i = late_step_; i < steps_.size(); ++i) steps_[i](state_);
 }
 
-void CpuExecutable::run_timed(Timeline& timeline) {
+void CpuExecutable::run_timed(Timeline& timeline, const RunArgs& args) {
   ThreadPool& pool = *state_.context.pool;
   pool.set_timed(true);
   timer_.begin_run(timeline, *state_.table, &pool);
+  resolve_sources();
   resolve_arena();
   refresh_layouts();
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    timer_.begin_step(i);
-    steps_[i](state_);
+  const auto run_steps = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      timer_.begin_step(i);
+      steps_[i](state_);
+    }
+  };
+  run_steps(0, late_step_);
+  if (args.fill_late_inputs != nullptr) {
+    timer_.begin_late_inputs();
+    (*args.fill_late_inputs)();
   }
+  run_steps(late_step_, steps_.size());
   timer_.end_run();
   pool.set_timed(false);
 }

@@ -48,9 +48,10 @@ class CpuExecutable final : public Executable {
 
   Status plan(const CompileOptions& options, const Context& context);
   void plan_values();
+  void resolve_sources();
   void resolve_arena();
   void refresh_layouts();
-  void run_timed(Timeline& timeline);
+  void run_timed(Timeline& timeline, const RunArgs& args);
 
   Graph graph_;
   const Executor& executor_;
@@ -59,6 +60,7 @@ class CpuExecutable final : public Executable {
   std::shared_ptr<SharedArena> arena_;
   uint64_t generation_ = 0;
   std::vector<Step> steps_;
+  size_t late_step_ = 0;  // late inputs are filled before it
   std::vector<LayoutNeed> needs_;
   std::vector<int64_t> offsets_;  // by value; -1: bound or aliased
   std::vector<KeptMemory> kept_;

@@ -167,6 +167,10 @@ class HeadGrad {
           if (head_.softcap > 0.0f) rows_of(context_).soft_cap(row, width, head_.softcap, row);
           logits = row;
         }
+        if (head_.num_targets > 1) {
+          logit_grads_of_several(i, slice, logits, y);
+          continue;
+        }
         const int64_t target = head_.targets[i] - slice.begin;
         if (head_.d_lse != nullptr) {
           rows_of(context_).logit_lse_grad(width, logits, lse_[i], d_logprob_[i], head_.d_lse[i],
@@ -186,6 +190,24 @@ class HeadGrad {
     grad.in = head_.d;
     grad.acc = dw_acc_ + slice.begin * head_.d;
     linear_weight_grad(context_, head_.picked, grad, pick_segments_, scratch_.linear);
+  }
+
+  /// dlogits of pick i, first as if none of its targets were in the slice.
+  void logit_grads_of_several(int64_t i, const Slice& slice, const float* logits, void* y) const {
+    const RowKernels& kernels = rows_of(context_);
+    const int64_t k = head_.num_targets;
+    const float d_lse = head_.d_lse != nullptr ? head_.d_lse[i] : 0.0f;
+    float sum = 0.0f;
+    for (int64_t j = 0; j < k; ++j) sum += d_logprob_[i * k + j];
+    kernels.logit_lse_grad(slice.end - slice.begin, logits, lse_[i], 0.0f, d_lse - sum,
+                           head_.softcap, -1, y);
+    for (int64_t j = 0; j < k; ++j) {
+      const float own = d_logprob_[i * k + j];
+      const int64_t v = head_.targets[i * k + j] - slice.begin;
+      if (own == 0.0f || v < 0 || v >= slice.end - slice.begin) continue;
+      kernels.logit_lse_grad(1, logits + v, lse_[i], own, d_lse - (sum - own), head_.softcap, 0,
+                             value_at(context_, y, v));
+    }
   }
 
   struct Rows {
@@ -302,15 +324,17 @@ void head_logprob_forward(const Context& context, const Head& head, float* logpr
     context.pool->run(count, [&](int64_t i, int) {
       const int64_t pick = first + i;
       float* row = logits + i * vocabulary;
+      const int32_t* targets = head.targets + pick * head.num_targets;
+      float* logprobs = logprob + pick * head.num_targets;
       if (head.picks[pick] < 0) {
-        logprob[pick] = 0.0f;
+        std::fill_n(logprobs, head.num_targets, 0.0f);
         lse[pick] = 0.0f;
         return;
       }
       if (head.softcap > 0.0f) rows_of(context).soft_cap(row, vocabulary, head.softcap, row);
       const RowStatsValues stats = rows_of(context).row_stats(row, vocabulary);
       lse[pick] = stats.lse;
-      logprob[pick] = row[head.targets[pick]] - stats.lse;
+      for (int64_t j = 0; j < head.num_targets; ++j) logprobs[j] = row[targets[j]] - stats.lse;
     });
   }
 }

@@ -300,14 +300,15 @@ size_t attention_grad_scratch_bytes(const Context& context, const AttentionShape
 // -----------------------------------
 
 /// For picked rows x (picked, d): logit = x W^T (f32), lse over the vocabulary (8 segments at
-/// multiples of 16, 16 lanes, tree), logprob[i] = logit[target] - lse. Pick -1 (zero rows): logprob
-/// = 0, lse = 0.
+/// multiples of 16, 16 lanes, tree), logprob[i, j] = logit[target j] - lse. Pick -1 (zero rows):
+/// logprob = 0, lse = 0.
 struct Head {
   int64_t picked = 0;
   int64_t d = 0;
   PackedWeight weight;  // (v, d): forward layout; the gradient needs input_grad too
   const void* x = nullptr;
-  const int32_t* targets = nullptr;  // (picked)
+  const int32_t* targets = nullptr;  // (picked, num_targets)
+  int64_t num_targets = 1;           // of each pick
   const int32_t* picks = nullptr;    // (picked): RowTable::picked, to know the zero rows
   /// Room for the logits (kept_picks, v) of the first picks, which the forward leaves to the
   /// gradient; without, or beyond, the gradient computes them again. The same bits either way.
@@ -320,9 +321,11 @@ void head_logprob_forward(const Context& context, const Head& head, float* logpr
                           void* scratch);
 /// Given d_logprob (picked) f32: dlogits = round(d_logprob * (onehot - p) + d_lse * p) with p =
 /// exp(logit - lse), without the second term if there is no d_lse; of capped logits round(that in
-/// f32 * (1 - (logit * (1 / softcap))^2)); dx (picked, d) by rule 5; dw_acc (v, d) f32 (null:
-/// frozen) folded over picks in order. `pick_segments`: the table whose segments index picks
-/// instead of rows (sequences in order).
+/// f32 * (1 - (logit * (1 / softcap))^2)). With several targets, s their d_logprob added in order:
+/// round((d_lse - s) * p), but where v is a target with g = d_logprob not 0, g for d_logprob and
+/// d_lse - (s - g) for d_lse in the form above; such targets of one pick are distinct. dx (picked,
+/// d) by rule 5; dw_acc (v, d) f32 (null: frozen) folded over picks in order. `pick_segments`: the
+/// table whose segments index picks instead of rows (sequences in order).
 void head_logprob_grad(const Context& context, const Head& head, const float* lse,
                        const float* d_logprob, void* dx, float* dw_acc,
                        const RowTable& pick_segments, void* scratch);

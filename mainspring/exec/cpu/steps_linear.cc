@@ -112,7 +112,10 @@ class LinearStep {
 class LinearGradStep {
  public:
   LinearGradStep(StepBuilder& b, const Node& node)
-      : attrs_(std::get<LinearAttrs>(node.attrs)), inputs_(node.inputs), dx_(node.outputs[0]) {
+      : attrs_(std::get<LinearAttrs>(node.attrs)),
+        inputs_(node.inputs),
+        dx_(node.outputs[0]),
+        by_picks_(b.dim(node.inputs[0], 0) == kPicked) {
     const size_t n = static_cast<size_t>(attrs_.num_weights);
     in_ = b.dim(inputs_[n], 1);
     int64_t summed = 0;
@@ -126,7 +129,8 @@ class LinearGradStep {
     }
     terms_.resize(n);
     lora_terms_.resize(attrs_.adapters.size());
-    b.want_scratch(linear_input_grad_scratch_bytes(b.context(), b.capacity().rows, in_, summed));
+    const int64_t rows = by_picks_ ? b.capacity().picked : b.capacity().rows;
+    b.want_scratch(linear_input_grad_scratch_bytes(b.context(), rows, in_, summed));
   }
 
   void operator()(RunState& run) {
@@ -143,14 +147,16 @@ class LinearGradStep {
                         .du = run.at(inputs_[2 * n + 2 * j]),
                         .a = {lora.rank, in_, nullptr, run.layout(needs_[n + j])}};
     }
-    linear_input_grad(run.context, run.counts.rows, in_, terms_, lora_terms_, run.at(dx_),
-                      *run.table, run.scratch);
+    linear_input_grad(run.context, by_picks_ ? run.counts.picked : run.counts.rows, in_, terms_,
+                      lora_terms_, run.at(dx_), by_picks_ ? *run.pick_table : *run.table,
+                      run.scratch);
   }
 
  private:
   LinearAttrs attrs_;
   std::vector<ValueId> inputs_;
   ValueId dx_;
+  bool by_picks_;
   int64_t in_ = 0;
   std::vector<size_t> needs_;
   std::vector<int64_t> widths_;
@@ -167,9 +173,11 @@ Step make_weight_grad_step(StepBuilder& b, const Node& node) {
   const auto& a = std::get<WeightGradAttrs>(node.attrs);
   const int64_t out = b.dim(node.inputs[0], 1);
   const int64_t in = b.dim(node.inputs[1], 1);
-  b.want_scratch(linear_weight_grad_scratch_bytes(b.context(), b.capacity().rows, out, in));
-  return [inputs = node.inputs, a, out, in](RunState& run) {
-    linear_weight_grad(run.context, run.counts.rows,
+  const bool by_picks = b.dim(node.inputs[0], 0) == kPicked;
+  const int64_t capacity = by_picks ? b.capacity().picked : b.capacity().rows;
+  b.want_scratch(linear_weight_grad_scratch_bytes(b.context(), capacity, out, in));
+  return [inputs = node.inputs, a, out, in, by_picks](RunState& run) {
+    linear_weight_grad(run.context, by_picks ? run.counts.picked : run.counts.rows,
                        {.dy = run.at(inputs[0]),
                         .out = out,
                         .x = run.at(inputs[1]),
@@ -178,7 +186,7 @@ Step make_weight_grad_step(StepBuilder& b, const Node& node) {
                         .slot = a.slot,
                         .x_dropout = a.x_dropout,
                         .dropout_key = a.dropout_key},
-                       *run.table, run.scratch);
+                       by_picks ? *run.pick_table : *run.table, run.scratch);
   };
 }
 
@@ -222,7 +230,17 @@ bool has_head_grad(const Graph& graph, ValueId lse) {
 
 }  // namespace
 
+namespace {
+
+/// Of each pick.
+int64_t num_targets(StepBuilder& b, const Node& node) {
+  return b.type(node.inputs[2]).shape.rank() > 1 ? b.dim(node.inputs[2], 1) : 1;
+}
+
+}  // namespace
+
 Step make_head_step(StepBuilder& b, const Node& node) {
+  const int64_t targets = num_targets(b, node);
   const int64_t d = b.dim(node.inputs[0], 1);
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
   const float softcap = std::get<HeadAttrs>(node.attrs).softcap;
@@ -234,12 +252,14 @@ Step make_head_step(StepBuilder& b, const Node& node) {
     b.note_kept_picks(kept.picks);
   }
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
-  return [in = node.inputs, out = node.outputs, d, vocabulary, need, kept, softcap](RunState& run) {
+  return [in = node.inputs, out = node.outputs, d, vocabulary, need, kept, softcap,
+          targets](RunState& run) {
     Head head{.picked = run.counts.picked,
               .d = d,
               .weight = {vocabulary, d, run.layout(need), nullptr},
               .x = run.at(in[0]),
               .targets = run.at<int32_t>(in[2]),
+              .num_targets = targets,
               .picks = run.table->picked.data()};
     head.softcap = softcap;
     kept.into(head, run);
@@ -249,6 +269,7 @@ Step make_head_step(StepBuilder& b, const Node& node) {
 }
 
 Step make_head_grad_step(StepBuilder& b, const Node& node) {
+  const int64_t targets = num_targets(b, node);
   const int64_t d = b.dim(node.inputs[0], 1);
   const int64_t vocabulary = b.dim(node.inputs[1], 0);
   const float softcap = std::get<HeadAttrs>(node.attrs).softcap;
@@ -264,13 +285,14 @@ Step make_head_grad_step(StepBuilder& b, const Node& node) {
   b.want_scratch(head_scratch_bytes(b.context(), b.capacity().picked, d, vocabulary, kept.picks));
   const bool has_d_lse = std::get<HeadAttrs>(node.attrs).has_d_lse;
   return [in = node.inputs, out = node.outputs, d, vocabulary, forward, input_grad, kept, softcap,
-          has_d_lse](RunState& run) {
+          has_d_lse, targets](RunState& run) {
     Head head{
         .picked = run.counts.picked,
         .d = d,
         .weight = {vocabulary, d, forward ? run.layout(*forward) : nullptr, run.layout(input_grad)},
         .x = run.at(in[0]),
         .targets = run.at<int32_t>(in[2]),
+        .num_targets = targets,
         .picks = run.table->picked.data()};
     head.softcap = softcap;
     kept.into(head, run);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "mainspring/base/check.h"
+#include "mainspring/exec/late_inputs.h"
 #include "mainspring/exec/ref/op.h"
 #include "mainspring/exec/ref/ref_buffer.h"
 #include "mainspring/exec/ref/storage.h"
@@ -34,10 +35,12 @@ Status check_type(const std::string& name, const ValueType& want, const Buffer& 
 
 class Interpreter final : public RefExecutable {
  public:
-  Interpreter(Graph graph, RowCounts capacity, bool round, PlanReport report,
-              const Executor& executor)
+  Interpreter(Graph graph, const CompileOptions& options, size_t late_step, bool round,
+              PlanReport report, const Executor& executor)
       : graph_(std::move(graph)),
-        capacity_(capacity),
+        capacity_(options.capacity),
+        late_inputs_(options.late_inputs),
+        late_step_(late_step),
         round_(round),
         report_(std::move(report)),
         executor_(executor),
@@ -84,9 +87,12 @@ class Interpreter final : public RefExecutable {
     size_t step = 0;
     for (const Node& node : graph_.nodes()) {
       if (op_info(node.op).is_source) continue;
-      if (timeline != nullptr) timer_.begin_step(step++);
+      if (step == late_step_) fill_late_inputs(args);
+      if (timeline != nullptr) timer_.begin_step(step);
       run_node(node);
+      ++step;
     }
+    if (step == late_step_) fill_late_inputs(args);
     if (timeline != nullptr) timer_.end_run();
     for (auto& [name, source] : sources_) store(source);
     encode_outputs();
@@ -149,6 +155,14 @@ class Interpreter final : public RefExecutable {
     source.latest = source.value;
   }
 
+  void fill_late_inputs(const RunArgs& args) {
+    if (args.fill_late_inputs == nullptr) return;
+    if (executor_.timeline() != nullptr) timer_.begin_late_inputs();
+    encode_outputs();
+    (*args.fill_late_inputs)();
+    for (const std::string& name : late_inputs_) load(name, sources_.at(name));
+  }
+
   // Writes a state back where it came from.
   void store(Source& source) {
     if (source.latest == source.value) return;
@@ -208,6 +222,8 @@ class Interpreter final : public RefExecutable {
 
   const Graph graph_;
   const RowCounts capacity_;
+  const std::vector<std::string> late_inputs_;
+  const size_t late_step_;  // late inputs are filled before it
   const bool round_;
   const PlanReport report_;
   const Executor& executor_;
@@ -223,10 +239,12 @@ class Interpreter final : public RefExecutable {
 
 }  // namespace
 
-std::unique_ptr<RefExecutable> make_interpreter(Graph graph, RowCounts capacity, bool round,
-                                                PlanReport report, const Executor& executor) {
-  return std::make_unique<Interpreter>(std::move(graph), capacity, round, std::move(report),
-                                       executor);
+Result<std::unique_ptr<RefExecutable>> make_interpreter(Graph graph, const CompileOptions& options,
+                                                        bool round, PlanReport report,
+                                                        const Executor& executor) {
+  MS_ASSIGN_OR_RETURN(const size_t late_step, steps_before_late_inputs(graph, options.late_inputs));
+  return std::unique_ptr<RefExecutable>(std::make_unique<Interpreter>(
+      std::move(graph), options, late_step, round, std::move(report), executor));
 }
 
 }  // namespace mainspring::ref

@@ -50,7 +50,7 @@ std::unique_ptr<Buffer> RefExecutor::allocate(DType dtype, std::vector<int64_t> 
 }
 
 std::unique_ptr<Buffer> RefExecutor::borrow(BorrowedTensor tensor) {
-  return std::make_unique<RefBuffer>(std::move(tensor));
+  return std::make_unique<RefBuffer>(std::move(tensor), meter_);
 }
 
 Result<std::unique_ptr<RefExecutable>> RefExecutor::compile_ref(Graph graph,
@@ -67,8 +67,8 @@ Result<std::unique_ptr<RefExecutable>> RefExecutor::compile_ref(Graph graph,
                             .flops = node_flops(graph, node, options.capacity),
                             .bytes = node_bytes(graph, node, options.capacity)});
   }
-  return make_interpreter(std::move(graph), options.capacity, options_.round_to_compute,
-                          std::move(report), *this);
+  return make_interpreter(std::move(graph), options, options_.round_to_compute, std::move(report),
+                          *this);
 }
 
 Result<std::unique_ptr<Executable>> RefExecutor::compile(Graph graph,

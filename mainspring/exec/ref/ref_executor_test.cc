@@ -57,6 +57,42 @@ TEST(RefExecutorTest, WrongNamesTypesAndShapesAreRefused) {
   EXPECT_EQ(f.executable->bind("x", short_x.get()).code(), StatusCode::kInvalidArgument);
 }
 
+// y = silu(x); acc += bias gradient of y * late, where late = 10 y is known once y is.
+TEST(RefExecutorTest, LateInputsAreFilledFromOutputs) {
+  Graph graph(DType::kF32);
+  const ValueType type{DType::kF32, {{kRows, 1}}};
+  const ValueId x = graph.add_source(OpKind::kInput, "x", type);
+  const ValueId late = graph.add_source(OpKind::kInput, "late", type);
+  const ValueId acc = graph.add_source(OpKind::kState, "acc", {DType::kF32, {{1}}});
+  const ValueId y = graph.add_node(OpKind::kSilu, {x}, NoAttrs{}, "", -1, false).value()[0];
+  const ValueId z = graph.add_node(OpKind::kMul, {y, late}, NoAttrs{}, "", -1, true).value()[0];
+  ASSERT_TRUE(graph.add_node(OpKind::kBiasGrad, {z, acc}, NoAttrs{}, "", -1, true).ok());
+  graph.add_output("y", y);
+  RefExecutor executor;
+  const auto executable =
+      executor.compile(graph, {.capacity = {1, 0}, .late_inputs = {"late"}}).value();
+  const auto x_buffer = executor.allocate(DType::kF32, {1, 1});
+  const auto late_buffer = executor.allocate(DType::kF32, {1, 1});
+  const auto acc_buffer = executor.allocate(DType::kF32, {1});
+  *static_cast<float*>(x_buffer->data()) = 2.0f;
+  ASSERT_TRUE(executable->bind("x", x_buffer.get()).ok());
+  ASSERT_TRUE(executable->bind("late", late_buffer.get()).ok());
+  ASSERT_TRUE(executable->bind("acc", acc_buffer.get()).ok());
+  const Segment segment{.num_rows = 1};
+  const RowTable table{1, {&segment, 1}, {}};
+  float seen = 0.0f;
+  const std::function<void()> fill = [&] {
+    seen = *static_cast<const float*>(executable->output("y"));
+    *static_cast<float*>(late_buffer->data()) = 10.0f * seen;
+  };
+  executable->run({.table = &table, .fill_late_inputs = &fill});
+  EXPECT_NEAR(seen, 1.7616, 1e-4);  // 2 / (1 + e^-2)
+  EXPECT_NEAR(*static_cast<const float*>(acc_buffer->data()), 10 * seen * seen, 1e-3);
+  graph.add_output("z", z);
+  EXPECT_EQ(executor.compile(graph, {.late_inputs = {"late"}}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST(RefExecutorTest, UnknownPassNamesAreRefused) {
   CompileOptions options;
   options.passes.disabled = {"no_such_pass"};
@@ -72,6 +108,19 @@ TEST(RefExecutorTest, BytesOfBuffersAreCounted) {
   }
   EXPECT_EQ(executor.current_bytes(), 0);
   EXPECT_EQ(executor.peak_bytes(), 32);
+}
+
+TEST(RefExecutorTest, ABorrowedBufferThatOwnsItsBytesKeepsItsValues) {
+  RefExecutor executor;
+  std::vector<float> lent{1.0f, 2.0f};
+  const auto buffer = executor.borrow({.dtype = DType::kF32, .shape = {2}, .data = lent.data()});
+  EXPECT_EQ(executor.current_bytes(), 0);
+  ASSERT_TRUE(buffer->own().ok());
+  ASSERT_TRUE(buffer->own().ok()) << "once is enough";
+  lent = {7.0f, 7.0f};
+  EXPECT_EQ(static_cast<const float*>(std::as_const(*buffer).data())[1], 2.0f);
+  EXPECT_EQ(buffer->data(), nullptr) << "still read only";
+  EXPECT_EQ(executor.current_bytes(), 8);
 }
 
 TEST(RefExecutorTest, PeakFlopsIsMeasured) { EXPECT_GT(RefExecutor().peak_flops(), 1e6); }
