@@ -6,7 +6,9 @@
 #include <cstdlib>
 
 #include "mainspring/env/envs/env_test_util.h"
+#include "mainspring/env/python_program.h"
 #include "mainspring/io/json.h"
+#include "mainspring/io/test_dir.h"
 
 namespace mainspring {
 namespace {
@@ -87,6 +89,56 @@ TEST_F(PythonGyms, WhatIsWrongIsToldBeforeWorkStarts) {
   EXPECT_THAT(refusal("reasoning-gym", {{"dataset", "x"}, {"python", "false"}}),
               HasSubstr("\"python\": \"false\" is no Python that runs"));
   EXPECT_THAT(refusal("gymnasium", {{"id", "Steer-v0"}}), HasSubstr("neither Text nor Discrete"));
+}
+
+TEST_F(PythonGyms, ServeAnswersForAnEnvironmentOfOnesOwn) {
+  TestDir dir;
+  const std::string program = dir.write("guess.py", R"py(
+from mainspring_env import Turn, serve
+
+class Guess:
+    name = "guess"
+    num_tasks = 5
+    def __init__(self, settings):
+        self.most = settings["most"]
+    def episode(self, seed, index):
+        return Episode(index % self.most)
+
+class Episode:
+    def __init__(self, secret):
+        self.secret = secret
+    def start(self):
+        print("printed, not answered")
+        return "guess"
+    def step(self, text, is_complete):
+        if text == "raise":
+            raise KeyError("secret")
+        if text == "fill":
+            raise MemoryError
+        right = text == str(self.secret)
+        return Turn(right, {"right": float(right)}, [{"role": "tool", "content": "no"}])
+
+serve(Guess)
+)py");
+  const auto env = must_make("worker", {{"command", find_python("python3").value() + " " + program},
+                                        {"settings", "{\"most\": 3}"}});
+  EXPECT_EQ(env->name(), "guess");
+  EXPECT_EQ(env->num_tasks(), 5);
+  const auto episode = env->make_episode(0, 4);
+  EXPECT_EQ(episode->start().messages.at(0).content, "guess");
+  EXPECT_EQ(episode->step({.text = "0"}).next.messages.at(0).role, "tool");
+  EXPECT_EQ(episode->step({.text = "1"}).rewards.at("right"), 1.0);
+  const auto outcome = [&](const std::string& text) {
+    const auto each = env->make_episode(0, 0);
+    each->start();
+    const Feedback feedback = each->step({.text = text});
+    return std::string(outcome_name(feedback.outcome)) + ": " + feedback.message;
+  };
+  EXPECT_EQ(outcome("raise"), "exception: KeyError: 'secret'");
+  EXPECT_THAT(outcome("fill"), HasSubstr("memory: worker 0: out of memory"));
+  EXPECT_EQ(outcome("0"), "ok: ");
+  EXPECT_THAT(refusal("worker", {{"command", find_python("python3").value() + " " + program}}),
+              HasSubstr("exception: KeyError: 'most'"));
 }
 
 TEST_F(PythonGyms, GymnasiumPlaysDiscreteActions) {
