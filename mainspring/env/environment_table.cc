@@ -47,6 +47,12 @@ const Row kRows[] = {
      make_wordguess_env},
     {{"format", "rules of form that a text must keep", "rules=2 (1 to 4), partial=0.5 (0 to 1)"},
      make_format_env},
+    {{"dataset", "single-turn tasks from a JSONL file",
+      "path (must be given), rewards=exact (a weighted sum of exact, numeric, regex, json_schema, "
+      "tests), answer_at=whole (last_number, last_line, tag), ignore_case=false, "
+      "ignore_blanks=false, tolerance=1e-6 (0 to 1), pattern, schema, test_credit=share (all), "
+      "test_seconds=5 (0.1 to 600), test_memory_mib=256 (32 to 1048576), python=python3, system"},
+     make_dataset_env},
     {{"worker", "an environment of your own in a process that speaks JSON lines",
       "command (must be given), settings={}, " MS_WORKER_LIMITS},
      make_worker_env},

@@ -16,6 +16,7 @@ EnvironmentResult make_arithmetic_env(const EnvSettings& settings);
 EnvironmentResult make_calculator_env(const EnvSettings& settings);
 EnvironmentResult make_comparison_env(const EnvSettings& settings);
 EnvironmentResult make_countdown_env(const EnvSettings& settings);
+EnvironmentResult make_dataset_env(const EnvSettings& settings);
 EnvironmentResult make_format_env(const EnvSettings& settings);
 EnvironmentResult make_gymnasium_env(const EnvSettings& settings);
 EnvironmentResult make_jsonmax_env(const EnvSettings& settings);

@@ -99,7 +99,25 @@ std::string find_adapters(const std::filesystem::path& start) {
   return "";
 }
 
+std::string find_adapters() {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::string folder = find_adapters(program.parent_path());
+  return folder.empty() ? find_adapters(std::filesystem::current_path(ignored)) : folder;
+}
+
+std::string python_path_with(const std::string& folder) {
+  const char* path = std::getenv("PYTHONPATH");
+  const bool is_set = path != nullptr && *path != 0;
+  return "PYTHONPATH=" + folder + (is_set ? ":" + std::string(path) : "");
+}
+
 }  // namespace
+
+std::string python_path_with_adapters() {
+  const std::string folder = find_adapters();
+  return folder.empty() ? "" : python_path_with(folder);
+}
 
 WorkerPoolOptions read_worker_limits(EnvSettingsReader& reader) {
   WorkerPoolOptions options;
@@ -136,9 +154,7 @@ void set_python_adapter(EnvSettingsReader& reader, const std::string& module,
   }
   std::string folder = reader.text("adapter", "");
   if (folder.empty()) {
-    std::error_code ignored;
-    folder = find_adapters(std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path());
-    if (folder.empty()) folder = find_adapters(std::filesystem::current_path(ignored));
+    folder = find_adapters();
     if (folder.empty()) {
       reader.refuse("adapter",
                     "must be given: the folder that has mainspring_env, python/ in a "
@@ -148,9 +164,7 @@ void set_python_adapter(EnvSettingsReader& reader, const std::string& module,
     reader.refuse("adapter", "no mainspring_env in \"" + folder + "\"");
   }
   options.command = {python, "-m", "mainspring_env", module};
-  const char* path = std::getenv("PYTHONPATH");
-  options.environment.push_back("PYTHONPATH=" + folder +
-                                (path == nullptr || *path == 0 ? "" : ":" + std::string(path)));
+  options.environment.push_back(python_path_with(folder));
 }
 
 Result<std::unique_ptr<Environment>> make_worker_environment(const std::string& name,

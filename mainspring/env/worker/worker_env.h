@@ -17,6 +17,10 @@ WorkerPoolOptions read_worker_limits(EnvSettingsReader& reader);
 /// A setting that is a JSON object, {} by default.
 Json read_json_object(EnvSettingsReader& reader, const std::string& name);
 
+/// "PYTHONPATH=..." with the folder of mainspring_env before our own; "" if that folder is neither
+/// above the program nor above the working folder.
+std::string python_path_with_adapters();
+
 /// The command of a module of python/mainspring_env, run by setting "python" ("python3"). The
 /// folder is setting "adapter" or, as it lies in a clone, above the program or the working folder.
 void set_python_adapter(EnvSettingsReader& reader, const std::string& module,
