@@ -1,5 +1,5 @@
-# The six verbs. Everything they do is a script or a CMake preset a person can also run by hand.
-.PHONY: build test demo bench check setup clean
+# The verbs. Everything they do is a script or a CMake preset a person can also run by hand.
+.PHONY: build test demo demo-sft bench check setup clean
 
 JOBS ?= $(shell nproc)
 # DATA=1 builds Parquet files and object stores in, DATA=0 leaves them out again; unset: as it was.
@@ -21,6 +21,9 @@ test:
 
 demo: build
 	@scripts/demo
+
+demo-sft: build
+	@scripts/demo-sft
 
 bench:
 	@scripts/setup --dev

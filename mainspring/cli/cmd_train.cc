@@ -9,6 +9,7 @@
 #include "mainspring/run/progress.h"
 #include "mainspring/run/run_folder.h"
 #include "mainspring/train/count.h"
+#include "mainspring/train/rl/rl_trainer.h"
 #include "mainspring/train/trainer.h"
 
 namespace mainspring::cli {
@@ -35,6 +36,32 @@ void print_end(const TrainResult& result) {
     std::printf("checkpoint %s\n", result.newest_checkpoint.c_str());
   std::printf("report %s\n", result.report.c_str());
   if (result.stopped) std::printf("go on with --resume\n");
+}
+
+void print_end_of_rl(const RlResult& result) {
+  std::printf("%s after %s\n", result.stopped ? "stopped" : "done",
+              format_counted(result.steps_done, "step").c_str());
+  std::printf("mean reward of a step %.3f -> %.3f\n", result.first_reward, result.last_reward);
+  std::printf("greedy accuracy %.3f -> %.3f\n", result.first_accuracy, result.last_accuracy);
+  std::printf("largest trainer-sampler mismatch of a log-probability: %g\n",
+              result.largest_mismatch);
+  std::printf("%s", result.wait_table.c_str());
+  if (!result.newest_checkpoint.empty())
+    std::printf("checkpoint %s\n", result.newest_checkpoint.c_str());
+  std::printf("report %s\n", result.report.c_str());
+  if (result.stopped) std::printf("go on with --resume\n");
+}
+
+// Runs a recipe of any kind and prints what came of it; gives whether it was stopped.
+Result<bool> run_recipe(const Recipe& recipe, Executor& executor, const TrainOptions& options) {
+  if (recipe.kind == "rl") {
+    MS_ASSIGN_OR_RETURN(const RlResult result, run_rl(recipe, executor, options));
+    if (!options.dry_run) print_end_of_rl(result);
+    return result.stopped;
+  }
+  MS_ASSIGN_OR_RETURN(const TrainResult result, run_training(recipe, executor, options));
+  if (!options.dry_run) print_end(result);
+  return result.stopped;
 }
 
 // `signal`: what stopped the run, 0 if nothing did.
@@ -65,9 +92,8 @@ Status train(const TrainFlags& flags, int& signal) {
             std::printf("%s\n", line.c_str());
             std::fflush(stdout);
           }};
-  MS_ASSIGN_OR_RETURN(const TrainResult result, run_training(recipe, *executor, options));
-  if (result.stopped) signal = interrupt.pending();
-  if (!flags.dry_run) print_end(result);
+  MS_ASSIGN_OR_RETURN(const bool stopped, run_recipe(recipe, *executor, options));
+  if (stopped) signal = interrupt.pending();
   return {};
 }
 

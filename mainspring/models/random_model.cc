@@ -167,6 +167,7 @@ Result<std::shared_ptr<const LoadedModel>> make_random_model(ModelConfig config,
 
 Result<TokenizerSource> read_tokenizer_source(const std::string& path) {
   TokenizerSource source;
+  if (path == "none") return source;
   if (path.empty()) {
     source.tokenizer_json = byte_tokenizer_json();
     source.tokenizer_config_json = byte_tokenizer_config_json();

@@ -51,7 +51,8 @@ Result<std::shared_ptr<const LoadedModel>> make_random_model(ModelConfig config,
                                                              TokenizerSource tokenizer);
 
 /// A tokenizer from a tokenizer.json, a folder with one, or a .gguf file, as JSON; "": the byte
-/// tokenizer (text/byte_tokenizer.h). Errors: not found; those of the parts.
+/// tokenizer (text/byte_tokenizer.h); "none": no tokenizer, tokens are numbers. Errors: not found;
+/// those of the parts.
 Result<TokenizerSource> read_tokenizer_source(const std::string& path);
 
 }  // namespace mainspring

@@ -93,6 +93,9 @@ std::string Progress::line(const StepMetrics& metrics) const {
           " " + bar(static_cast<double>(metrics.step) / static_cast<double>(options_.total_steps));
     }
   }
+  if (const auto reward = metrics.more.find("reward/mean"); reward != metrics.more.end()) {
+    out += format("  reward %.3f", reward->second);
+  }
   out += "  loss " + format_loss(metrics.loss) + format("  lr %.3g  grad ", metrics.lr) +
          (std::isfinite(metrics.grad_norm) ? format("%.3g", metrics.grad_norm)
           : metrics.was_spike()            ? "-"
@@ -129,6 +132,11 @@ void Progress::step(const StepMetrics& metrics) {
 }
 
 void Progress::eval(const EvalMetrics& metrics) {
+  if (!metrics.more.empty()) {
+    std::string text = format("step %lld", static_cast<long long>(metrics.step));
+    for (const auto& [name, value] : metrics.more) text += "  " + name + format(" %.4g", value);
+    return message(text);
+  }
   message(format("step %lld  held-out loss ", static_cast<long long>(metrics.step)) +
           format_loss(metrics.loss) + " over " + format_count(metrics.token_count) + " tokens");
 }

@@ -21,6 +21,16 @@ Result<double> number_or_nan(const JsonObject& object, std::string_view key) {
   return object.get_number_or(key, std::numeric_limits<double>::quiet_NaN());
 }
 
+// The further numbers that are curves.
+Result<std::map<std::string, double>> curves_of(const JsonObject& object) {
+  std::map<std::string, double> more;
+  for (const std::string& key : object.keys()) {
+    if (key.find('/') == std::string::npos) continue;
+    MS_ASSIGN_OR_RETURN(more[key], number_or_nan(object, key));
+  }
+  return more;
+}
+
 }  // namespace
 
 Json to_json(const StepMetrics& metrics) {
@@ -52,6 +62,9 @@ Json to_json(const EvalMetrics& metrics) {
   json["loss"] = number(metrics.loss);
   json["loss_sum"] = number(metrics.loss_sum);
   json["token_count"] = count(metrics.token_count);
+  for (const auto& [name, value] : metrics.more) {
+    if (!json.contains(name)) json[name] = number(value);
+  }
   return json;
 }
 
@@ -78,6 +91,8 @@ Json to_json(const RunSample& sample) {
     if (piece.logprob) entry.push_back(number(*piece.logprob));
     json["pieces"].push_back(std::move(entry));
   }
+  if (sample.advantage) json["advantage"] = number(*sample.advantage);
+  if (!sample.note.empty()) json["note"] = sample.note;
   return json;
 }
 
@@ -120,6 +135,7 @@ Result<StepMetrics> step_metrics_from(const Json& json, std::string_view source)
       MS_ASSIGN_OR_RETURN(metrics.seconds[key], number_or_nan(seconds, key));
     }
   }
+  MS_ASSIGN_OR_RETURN(metrics.more, curves_of(object));
   return metrics;
 }
 
@@ -130,6 +146,7 @@ Result<EvalMetrics> eval_metrics_from(const Json& json, std::string_view source)
   MS_ASSIGN_OR_RETURN(metrics.loss, number_or_nan(object, "loss"));
   MS_ASSIGN_OR_RETURN(metrics.loss_sum, number_or_nan(object, "loss_sum"));
   MS_ASSIGN_OR_RETURN(metrics.token_count, number_or_nan(object, "token_count"));
+  MS_ASSIGN_OR_RETURN(metrics.more, curves_of(object));
   return metrics;
 }
 

@@ -30,6 +30,7 @@ namespace {
 constexpr size_t kKeepEvents = 200;  // in the page; all are in events.jsonl
 constexpr size_t kKeepSamples = 24;  // of each kind in the page; all are in samples/
 constexpr size_t kKeepEvals = 2000;  // in the page
+constexpr size_t kKeepCurves = 64;   // in the page, besides the fixed ones
 
 bool exists(const std::string& path) {
   struct stat info{};
@@ -121,6 +122,10 @@ RunSample sample_from(const Json& json) {
     if (entry.size() > 2 && entry.at(2).is_number()) piece.logprob = entry.at(2).get<double>();
     sample.pieces.push_back(std::move(piece));
   }
+  if (json.contains("advantage") && json["advantage"].is_number()) {
+    sample.advantage = json["advantage"].get<double>();
+  }
+  sample.note = json.value("note", "");
   return sample;
 }
 
@@ -177,6 +182,7 @@ class RunFolder::Impl {
   void see(const EvalMetrics& metrics);
   void see(const TimedEvent& event);
   void see(const RunSample& sample);
+  void add_point(const std::string& name, int64_t step, double value);
   double eta_s() const;
   Status report_if_due();
 
@@ -191,7 +197,8 @@ class RunFolder::Impl {
   int64_t last_report_ns_ = 0;
 
   std::vector<std::pair<std::string, Curve>> curves_;
-  std::optional<EvalMetrics> first_eval_;  // the points are thinned
+  std::map<std::string, Curve> more_curves_;  // by names with a slash
+  std::optional<EvalMetrics> first_eval_;     // the points are thinned
   std::vector<EvalMetrics> eval_points_;
   std::deque<TimedEvent> event_lines_;
   std::deque<RunSample> train_samples_;
@@ -219,6 +226,7 @@ Status RunFolder::Impl::open() {
 
 void RunFolder::Impl::forget() {
   for (auto& [name, curve] : curves_) curve.clear();
+  more_curves_.clear();
   first_eval_.reset();
   eval_points_.clear();
   event_lines_.clear();
@@ -309,14 +317,27 @@ Status RunFolder::Impl::truncate_after_step(int64_t step) {
 
 void RunFolder::Impl::see(const StepMetrics& metrics) {
   const double values[] = {metrics.loss, metrics.lr, metrics.grad_norm, metrics.tokens_per_s};
-  for (size_t i = 0; i < curves_.size(); ++i) curves_[i].second.add(metrics.step, values[i]);
+  for (size_t i = 0; i < std::size(values); ++i) curves_[i].second.add(metrics.step, values[i]);
+  for (const auto& [name, value] : metrics.more) add_point(name, metrics.step, value);
   if (std::isnan(first_loss_)) first_loss_ = metrics.loss;
   if (std::isfinite(metrics.token_count)) learned_tokens_ += metrics.token_count;
   if (!metrics.applied) ++steps_not_applied_;
   last_ = metrics;
 }
 
+// A curve is made by the first value that it gets.
+void RunFolder::Impl::add_point(const std::string& name, int64_t step, double value) {
+  if (name.find('/') == std::string::npos) return;
+  auto found = more_curves_.find(name);
+  if (found == more_curves_.end()) {
+    if (more_curves_.size() >= kKeepCurves) return;
+    found = more_curves_.emplace(name, Curve(options_.keep_points)).first;
+  }
+  found->second.add(step, value);
+}
+
 void RunFolder::Impl::see(const EvalMetrics& metrics) {
+  for (const auto& [name, value] : metrics.more) add_point(name, metrics.step, value);
   if (!first_eval_.has_value()) first_eval_ = metrics;
   eval_points_.push_back(metrics);
   if (eval_points_.size() <= kKeepEvals) return;
@@ -403,6 +424,7 @@ Status RunFolder::Impl::write_report(const std::string& state) {
   data.now_ns = options_.now_ns();
   data.refresh_s = options_.report_interval_s;
   for (const auto& [name, curve] : curves_) data.curves.push_back({name, curve.points()});
+  for (const auto& [name, curve] : more_curves_) data.curves.push_back({name, curve.points()});
   data.evals = eval_points_;
   data.last = last_;
   data.first_loss = first_loss_;

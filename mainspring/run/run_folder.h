@@ -58,9 +58,11 @@ struct StepMetrics {
   std::map<std::string, double>
       seconds;  // time split: "data", "forward_backward", "optim_step", ...
   int64_t peak_bytes = 0;
-  bool applied = true;                 // false: the step was not applied
-  std::string not_applied;             // why: "the gradient is not finite", ...; else empty
-  std::map<std::string, double> more;  // further numbers, written as fields
+  bool applied = true;      // false: the step was not applied
+  std::string not_applied;  // why: "the gradient is not finite", ...; else empty
+  /// Further numbers, written as fields; a name with a slash ("reward/mean") is a curve of the
+  /// page.
+  std::map<std::string, double> more;
 
   static constexpr const char* kSpike = "its loss is a spike";
   /// The gradient of such a step is not computed.
@@ -70,9 +72,10 @@ struct StepMetrics {
 /// One line of evals.jsonl.
 struct EvalMetrics {
   int64_t step = 0;
-  double loss = 0.0;
+  double loss = 0.0;  // NaN where another measure stands in `more`
   double loss_sum = 0.0;
   double token_count = 0.0;
+  std::map<std::string, double> more;  // further numbers, written as fields
 };
 
 /// One line of events.jsonl.
@@ -93,9 +96,13 @@ struct SamplePiece {
 /// One line of a file in samples/.
 struct RunSample {
   int64_t step = 0;
-  std::string kind;   // "train": a row with its mask; "generated": a prompt and the model's answer
+  /// "train": a row with its mask; "generated": a prompt and the model's answer; "rollout": one
+  /// sample of a group, which the samples of one title are, with the prompt as its first piece.
+  std::string kind;
   std::string title;  // "chat.jsonl:12", "held-out question 3"
   std::vector<SamplePiece> pieces;
+  std::optional<double> advantage;  // of a rollout
+  std::string note;                 // beside it: "reward 1"
 };
 
 struct RunFolderOptions {

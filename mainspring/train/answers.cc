@@ -1,9 +1,9 @@
 #include "mainspring/train/answers.h"
 
 #include "mainspring/io/json.h"
-#include "mainspring/models/decoder.h"
 #include "mainspring/sample/sampler.h"
 #include "mainspring/text/detokenizer.h"
+#include "mainspring/train/live_model.h"
 
 namespace mainspring {
 namespace {
@@ -23,23 +23,6 @@ Result<std::vector<int32_t>> prompt_tokens(const ModelText& text, const std::str
                                 {.add_special_tokens = false, .parse_special_tokens = true});
 }
 
-// The model as the sampler sees it: the base with the adapter, or the full masters.
-Result<ForwardModel> forward_model(Engine& engine, ModelId id, ParameterSet& base) {
-  MS_ASSIGN_OR_RETURN(const ParameterSet* parameters, engine.parameters(id));
-  const auto adapter = id == kBaseModel ? Result<nn::AdapterSpec>(invalid_argument("base"))
-                                        : engine.adapter_spec(id);
-  base = adapter.ok() || id == kBaseModel ? engine.base_parameters() : *parameters;
-  base[kRopeTableParam] = engine.rope_table();
-  ForwardModel model{.compute = engine.options().compute,
-                     .config = engine.model().config,
-                     .base = &base,
-                     .adapters = {},
-                     .weight_version = 0};
-  if (adapter.ok())
-    model.adapters.push_back({.spec = *adapter, .parameters = parameters, .weight_version = 0});
-  return model;
-}
-
 }  // namespace
 
 Result<std::vector<RunSample>> answer_prompts(Engine& engine, ModelId id, const ModelText& text,
@@ -47,7 +30,7 @@ Result<std::vector<RunSample>> answer_prompts(Engine& engine, ModelId id, const 
   std::vector<RunSample> samples;
   if (options.prompts.empty() || text.tokenizer == nullptr) return samples;
   ParameterSet base;
-  MS_ASSIGN_OR_RETURN(ForwardModel model, forward_model(engine, id, base));
+  MS_ASSIGN_OR_RETURN(ForwardModel model, live_model(engine, id, base));
   const int32_t adapter = model.adapters.empty() ? SampleRequest::kBaseOnly : 0;
   std::vector<SampleRequest> requests;
   int64_t longest = 0;

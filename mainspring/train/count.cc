@@ -81,7 +81,7 @@ Result<RecipeCount> count_recipe(const Recipe& recipe) {
   count.trained = elements_of(trained);
   const int64_t weights = multiplied_weights(config);
   const int64_t attention = config.layers * config.query_heads * config.head_width;
-  const int64_t context = recipe.data.max_tokens;
+  const int64_t context = recipe.kind == "rl" ? recipe.rl.max_tokens : recipe.data.max_tokens;
   // Scores and mixing of a token with half a context on average, forward and twice backward.
   count.flops_per_token = (full ? 6.0 : 4.0) * static_cast<double>(weights) +
                           6.0 * static_cast<double>(attention * context);

@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "mainspring/io/json.h"
 #include "mainspring/io/mapped_file.h"
 #include "mainspring/io/toml.h"
+#include "mainspring/losses/advantage.h"
 #include "mainspring/optim/optimizer.h"
 #include "mainspring/train/recipe_checks.h"
 #include "mainspring/train/recipe_groups.h"
@@ -30,6 +32,8 @@ struct Key {
   std::function<Json()> print;
   StringList choices = {};     // of a string that has few values
   bool is_whole_text = false;  // read gives the message, not what was expected
+  /// Of a table with any names: reads one entry instead, as read does.
+  std::function<std::string(const std::string& name, const ConfigValue&)> read_entry = {};
 };
 
 // The key table, bound to one Recipe.
@@ -40,6 +44,7 @@ class Schema {
   const Key* find(const std::string& name) const {
     for (const Key& key : keys_) {
       if (key.key == name) return &key;
+      if (key.read_entry && name.starts_with(key.key + ".")) return &key;
     }
     return nullptr;
   }
@@ -54,6 +59,9 @@ class Schema {
   void add_data(DataRecipe& data);
   void add_training(Recipe& r);
   void add_optim(OptimRecipe& optim);
+  void add_rl(RlRecipe& rl);
+  void add_rl_step(RlRecipe& rl);
+  void add_env(EnvRecipe& env);
 
   void integer(std::string key, int64_t& target, int64_t low, std::string meaning);
   void number(std::string key, double& target, double low, double high, std::string meaning);
@@ -182,6 +190,10 @@ void Schema::numbers(std::string key, NumberList& target, std::string meaning) {
 
 constexpr double kAny = 1e300;
 
+StringList names_of(std::span<const std::string_view> names) {
+  return {names.begin(), names.end()};
+}
+
 Schema::Schema(Recipe& r) {
   const auto seed = [&r](const ConfigValue& value) -> std::string {
     const auto* i = std::get_if<int64_t>(&value.value);
@@ -192,11 +204,16 @@ Schema::Schema(Recipe& r) {
   keys_.push_back({"seed", "integer",
                    "of the data order, adapter initialisation, dropout and samples", seed,
                    [&r] { return Json(r.seed); }});
+  choice("kind", r.kind, recipe_kinds(),
+         "rows with a loss on their tokens; or a policy in an environment ([rl], [env])");
   text("title", r.title, "of the report; the recipe file's name if empty");
   add_model(r.model);
   add_data(r.data);
   add_training(r);
   add_optim(r.optim);
+  add_rl(r.rl);
+  add_rl_step(r.rl);
+  add_env(r.env);
 }
 
 void Schema::add_model(ModelRecipe& model) {
@@ -229,7 +246,8 @@ void Schema::add_model(ModelRecipe& model) {
   integer("model.mup_base_head_dim", model.mup_base_head_dim, 0,
           "muP: head width of that model, from which scores go by 1 / width; 0: head_dim");
   text("model.tokenizer", model.tokenizer,
-       "of a new model: tokenizer.json, its folder or a .gguf file; empty: one token per byte");
+       "of a new model: tokenizer.json, its folder or a .gguf file; empty: one token per byte; "
+       "\"none\": tokens are the numbers of a token environment");
   choice("model.dtype", model.dtype, {"bf16", "f32"},
          "compute dtype; optim.state says that of masters");
   choice("model.quantise", model.quantise,
@@ -355,6 +373,92 @@ void Schema::add_optim(OptimRecipe& optim) {
   number("optim.final_ratio", optim.final_ratio, 0, 1, "last rate as a fraction of the peak");
 }
 
+void Schema::add_rl(RlRecipe& rl) {
+  choice("rl.algorithm", rl.algorithm, rl_algorithm_names(),
+         "a published algorithm: it sets the keys from rl.advantage to rl.overlong_buffer, and "
+         "each of these may be given besides");
+  choice("rl.advantage", rl.advantage, names_of(advantage_names()),
+         "a sample's reward; less its group's mean, over the group's deviation; without the "
+         "division; less the mean of the others; less the batch's mean, over the batch's "
+         "deviation; less the group's mean, over the batch's deviation");
+  choice("rl.loss", rl.loss, {"importance_sampling", "ppo", "cispo", "gspo", "sapo", "dro"},
+         "of a token: ratio x advantage; the same clipped; log-probability by a clipped ratio; the "
+         "sequence's ratio clipped; a smooth gate for a clip; a quadratic pull for it");
+  number("rl.clip_low", rl.clip_low, 0, 1, "the ratio's lower bound is 1 - clip_low");
+  number("rl.clip_high", rl.clip_high, 0, 1e6, "its upper bound is 1 + clip_high");
+  choice(
+      "rl.normaliser", rl.normaliser, names_of(normaliser_names()),
+      "what the summed loss is divided by, counted over the whole step: sampled tokens; samples, "
+      "each by its own length first; samples, each by rl.max_new_tokens first");
+  choice("rl.kl", rl.kl, {"none", "k1", "k2", "k3"},
+         "estimator of the KL from the model before training (the base under an adapter)");
+  choice("rl.kl_place", rl.kl_place, {"loss", "reward"}, "where the KL term goes");
+  number("rl.kl_weight", rl.kl_weight, 0, 1e3, "times the KL term");
+  choice("rl.no_variance", rl.no_variance, {"keep", "drop", "resample"},
+         "groups whose samples got one reward: are computed with advantage 0; are left out of the "
+         "pass (they still count in the normaliser); are replaced by new prompts");
+  integer("rl.overlong_buffer", rl.overlong_buffer, 0,
+          "tokens before rl.max_new_tokens over which the reward falls by up to 1; 0: off");
+}
+
+void Schema::add_rl_step(RlRecipe& rl) {
+  integer("rl.prompts_per_step", rl.prompts_per_step, 1, "tasks of an optimizer step");
+  integer("rl.group_size", rl.group_size, 1, "samples of each task");
+  integer("rl.max_new_tokens", rl.max_new_tokens, 1, "longest reply of a turn");
+  integer("rl.max_turns", rl.max_turns, 1, "replies of an episode at most");
+  integer("rl.max_tokens", rl.max_tokens, 2, "longest sequence, all turns together");
+  number("rl.temperature", rl.temperature, 1e-3, 100, "of the samples that are learned from");
+  integer("rl.top_k", rl.top_k, 0, "0: off");
+  number("rl.top_p", rl.top_p, 1e-6, 1, "1: off");
+  number("rl.min_p", rl.min_p, 0, 1, "0: off");
+  integer("rl.resample_rounds", rl.resample_rounds, 1,
+          "rl.no_variance = \"resample\": further rounds of prompts at most");
+  boolean("rl.curriculum", rl.curriculum,
+          "tasks are drawn by how uncertain their success is, from statistics that are kept");
+  integer("rl.eval_every", rl.eval_every, 0,
+          "steps between evaluations with greedy replies; 0: first and last only");
+  integer("rl.eval_prompts", rl.eval_prompts, 1,
+          "tasks of an evaluation; an environment with no more tasks gives each once");
+  number("rl.success_reward", rl.success_reward, -1e6, 1e6,
+         "reward from which on a task counts as solved");
+  integer("rl.sampler_batch", rl.sampler_batch, 0,
+          "samples that run at once; 0: all of a step, at most 512");
+  integer("rl.keep_rollouts", rl.keep_rollouts, 0,
+          "newest steps whose rollouts stay in the run folder; 0: all");
+}
+
+// A setting is kept as it is written, since only the environment knows its type.
+std::string read_setting(EnvRecipe& env, const std::string& name, const ConfigValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value.value)) {
+    env.settings[name] = *text;
+  } else if (const auto* i = std::get_if<int64_t>(&value.value)) {
+    env.settings[name] = std::to_string(*i);
+  } else if (const auto* f = std::get_if<double>(&value.value)) {
+    env.settings[name] = Json(*f).dump();
+  } else if (const auto* b = std::get_if<bool>(&value.value)) {
+    env.settings[name] = *b ? "true" : "false";
+  } else {
+    return "a string, number or boolean";
+  }
+  return "";
+}
+
+void Schema::add_env(EnvRecipe& env) {
+  text("env.name", env.name, "environment that gives tasks and judges replies");
+  const auto whole = [](const ConfigValue&) -> std::string { return "a table [env.settings]"; };
+  const auto entry = [&env](const std::string& name, const ConfigValue& value) {
+    return read_setting(env, name, value);
+  };
+  keys_.push_back({"env.settings",
+                   "table",
+                   "the environment's own settings, by name",
+                   whole,
+                   [&env] { return Json(env.settings); },
+                   {},
+                   false,
+                   entry});
+}
+
 using Origins = std::map<std::string, std::string>;
 
 // A value of --set has the key in its place already.
@@ -375,12 +479,15 @@ Status apply(const Schema& schema, const std::string& name, const ConfigValue& v
     return invalid_argument(value.where() + ": unknown key \"" + name + "\"" +
                             unknown_key_hint(name, schema.names()));
   }
-  if (const std::string expected = key->read(value); !expected.empty()) {
+  const std::string expected = key->read_entry && name != key->key
+                                   ? key->read_entry(name.substr(key->key.size() + 1), value)
+                                   : key->read(value);
+  if (!expected.empty()) {
     if (key->is_whole_text) return invalid_argument(expected);
     return invalid_argument(place_of(value, name) + ": expected " + expected + ", got " +
                             value_text(value) + choice_hint(*key, value));
   }
-  origins[name] = value.where();
+  origins[key->key] = value.where();
   return {};
 }
 
@@ -407,7 +514,52 @@ Status apply_set(const Schema& schema, const std::string& set, Origins& origins)
                origins);
 }
 
+// What an algorithm decides comes before what the recipe gives, wherever it stands there: so all is
+// read twice, with the algorithm known the second time.
+template <typename Apply>
+Status apply_with_algorithm(Recipe& recipe, Origins& origins, const Apply& apply_all) {
+  MS_RETURN_IF_ERROR(apply_all());
+  const auto origin = origins.find("rl.algorithm");
+  if (origin == origins.end()) return {};
+  const std::string from = origin->second;
+  apply_rl_algorithm(recipe.rl);
+  MS_RETURN_IF_ERROR(apply_all());
+  for (const std::string& key : rl_preset_keys()) {
+    origins.try_emplace(key, from + " (rl.algorithm)");
+  }
+  return {};
+}
+
+ConfigValue config_value_of(const Json& json, const std::string& source) {
+  ConfigValue value{.value = false, .source = source};
+  if (json.is_boolean()) value.value = json.get<bool>();
+  if (json.is_number_integer()) value.value = json.get<int64_t>();
+  if (json.is_number_float()) value.value = json.get<double>();
+  if (json.is_string()) value.value = json.get<std::string>();
+  if (json.is_array()) {
+    ConfigList list;
+    for (const Json& item : json) list.push_back(config_value_of(item, source));
+    value.value = std::move(list);
+  }
+  if (json.is_object()) {
+    ConfigTable table;
+    for (const auto& [key, item] : json.items()) {
+      table.push_back({key, config_value_of(item, source)});
+    }
+    value.value = std::move(table);
+  }
+  return value;
+}
+
 }  // namespace
+
+const std::vector<std::string>& recipe_kinds() {
+  static const std::vector<std::string> kinds{
+      "supervised",
+      "rl",
+  };
+  return kinds;
+}
 
 std::vector<RecipeKey> recipe_keys() {
   Recipe defaults;
@@ -416,6 +568,21 @@ std::vector<RecipeKey> recipe_keys() {
   for (const Key& key : schema.keys())
     rows.push_back({key.key, key.type, key.print().dump(), key.meaning});
   return rows;
+}
+
+Result<Recipe> recipe_from_record(const std::vector<RecipeValue>& values,
+                                  const std::string& source) {
+  Recipe recipe;
+  const Schema schema(recipe);
+  Origins origins;
+  for (const RecipeValue& value : values) {
+    MS_ASSIGN_OR_RETURN(const Json json, parse_json(value.json, source + ": " + value.key));
+    const ConfigTable entry{{value.key, config_value_of(json, source)}};
+    MS_RETURN_IF_ERROR(apply_table(schema, entry, "", origins));
+  }
+  MS_RETURN_IF_ERROR(check_recipe(recipe).with_context(source));
+  recipe.values = values;
+  return recipe;
 }
 
 Result<Recipe> load_recipe(const std::string& path, const std::vector<std::string>& sets) {
@@ -429,11 +596,20 @@ Result<Recipe> load_recipe(const std::string& path, const ConfigTable& values,
   Origins origins;
   MS_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
   MS_ASSIGN_OR_RETURN(const ConfigTable table, parse_toml(file->text(), path));
-  MS_RETURN_IF_ERROR(apply_table(schema, table, "", origins));
-  for (const auto& [name, value] : values) {
-    MS_RETURN_IF_ERROR(apply(schema, name, value, origins));
+  MS_RETURN_IF_ERROR(apply_with_algorithm(recipe, origins, [&]() -> Status {
+    MS_RETURN_IF_ERROR(apply_table(schema, table, "", origins));
+    for (const auto& [name, value] : values) {
+      MS_RETURN_IF_ERROR(apply(schema, name, value, origins));
+    }
+    for (const std::string& set : sets) MS_RETURN_IF_ERROR(apply_set(schema, set, origins));
+    return {};
+  }));
+  for (const auto& [key, origin] : origins) {
+    if (key.starts_with("rl.") && recipe.kind != "rl") {
+      return invalid_argument(origin + ": " + key + " belongs to kind = \"rl\", got kind = \"" +
+                              recipe.kind + "\"");
+    }
   }
-  for (const std::string& set : sets) MS_RETURN_IF_ERROR(apply_set(schema, set, origins));
   MS_RETURN_IF_ERROR(check_recipe(recipe).with_context(path));
   if (recipe.title.empty()) recipe.title = std::filesystem::path(path).stem().string();
   for (const Key& key : schema.keys()) {

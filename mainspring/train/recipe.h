@@ -15,6 +15,7 @@
 #include "mainspring/base/status.h"
 #include "mainspring/io/toml.h"
 #include "mainspring/run/run_folder.h"
+#include "mainspring/train/recipe_rl.h"
 
 namespace mainspring {
 
@@ -130,7 +131,8 @@ struct CheckpointRecipe {
 };
 
 struct Recipe {
-  std::string title;  // of the report; the file's stem
+  std::string kind = "supervised";  // which trainer runs it: recipe_kinds()
+  std::string title;                // of the report; the file's stem
   uint64_t seed = 0;
   ModelRecipe model;
   DataRecipe data;
@@ -138,9 +140,14 @@ struct Recipe {
   TrainRecipe train;
   OptimRecipe optim;
   CheckpointRecipe checkpoint;
+  RlRecipe rl;
+  EnvRecipe env;
 
   std::vector<RecipeValue> values;  // every key with its value and origin, in table order
 };
+
+/// What `kind` may say.
+const std::vector<std::string>& recipe_kinds();
 
 /// One row of the key table, for --help and documentation.
 struct RecipeKey {
@@ -160,5 +167,10 @@ Result<Recipe> load_recipe(const std::string& path, const std::vector<std::strin
 /// place as its origin.
 Result<Recipe> load_recipe(const std::string& path, const ConfigTable& values,
                            const std::vector<std::string>& sets);
+
+/// The recipe that a run's record tells of (read_run_recipe): keys it does not name have their
+/// defaults. Errors: as load_recipe, with `source`.
+Result<Recipe> recipe_from_record(const std::vector<RecipeValue>& values,
+                                  const std::string& source);
 
 }  // namespace mainspring

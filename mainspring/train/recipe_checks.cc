@@ -202,10 +202,14 @@ Status check_tune(const Recipe& r) {
   return {};
 }
 
-}  // namespace
+// Keys of another kind of recipe than this one.
+Status check_kind(const Recipe& r) {
+  if (r.kind == "rl") return {};
+  if (r.env.name.empty() && r.env.settings.empty()) return {};
+  return invalid_argument("[env] belongs to kind = \"rl\", got kind = \"" + r.kind + "\"");
+}
 
-Status check_recipe(const Recipe& r) {
-  MS_RETURN_IF_ERROR(check_model(r));
+Status check_data(const Recipe& r) {
   if (r.data.files.empty())
     return invalid_argument("data.files is missing: at least one JSONL or Parquet file");
   if (!r.data.weights.empty() && r.data.weights.size() != r.data.files.size()) {
@@ -222,6 +226,15 @@ Status check_recipe(const Recipe& r) {
   if (r.data.held_out > 0 && !r.data.eval_files.empty()) {
     return invalid_argument("data.held_out and data.eval_files exclude each other: keep one");
   }
+  return {};
+}
+
+}  // namespace
+
+Status check_recipe(const Recipe& r) {
+  MS_RETURN_IF_ERROR(check_model(r));
+  MS_RETURN_IF_ERROR(check_kind(r));
+  MS_RETURN_IF_ERROR(r.kind == "rl" ? check_rl(r) : check_data(r));
   MS_RETURN_IF_ERROR(check_tune(r));
   MS_RETURN_IF_ERROR(check_batch(r));
   MS_RETURN_IF_ERROR(check_state(r));

@@ -28,6 +28,10 @@ constexpr std::string_view kFree[] = {
     "train.sample_prompts",
     "train.sample_tokens",
     "train.disabled_passes",
+    "rl.eval_every",
+    "rl.eval_prompts",
+    "rl.sampler_batch",
+    "rl.keep_rollouts",
 };
 
 bool may_change(const std::string& key) {

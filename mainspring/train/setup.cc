@@ -195,29 +195,26 @@ Result<std::unique_ptr<ShardLoader>> open_shards(const Recipe& recipe, const Mod
   return loader;
 }
 
-Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
-  TrainSetup setup;
+Status set_up_model(const Recipe& recipe, Executor& executor, TrainSetup& setup) {
   MS_RETURN_IF_ERROR(check_passes(recipe));
   MS_ASSIGN_OR_RETURN(setup.model, load_recipe_model(recipe, executor.num_threads()));
   MS_RETURN_IF_ERROR(check_rank(recipe, setup.model->config));
   MS_ASSIGN_OR_RETURN(setup.text, make_model_text(*setup.model));
-  if (recipe.data.format == "shards") {
-    MS_ASSIGN_OR_RETURN(setup.data, open_shards(recipe, setup.text, setup.model->config));
-  } else {
-    MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));
-    MS_ASSIGN_OR_RETURN(setup.data, DataLoader::open(data_options(recipe), setup.encoder));
-  }
-  MS_ASSIGN_OR_RETURN(setup.eval_rows, load_eval_rows(recipe, setup));
+  return {};
+}
+
+Status set_up_engine(const Recipe& recipe, Executor& executor, int64_t max_tokens,
+                     const std::string& key, TrainSetup& setup) {
   EngineOptions options{.compute = recipe.model.dtype == "f32" ? DType::kF32 : DType::kBF16,
                         .gradient_leaf = recipe.train.gradient_leaf,
                         .max_micro_batch_rows = recipe.train.micro_batch_rows,
-                        .max_sequence_tokens = recipe.data.max_tokens,
+                        .max_sequence_tokens = max_tokens,
                         .passes = {.disabled = recipe.train.disabled_passes},
                         .transient_packs = !recipe.model.quantise.empty()};
-  if (options.max_sequence_tokens > setup.model->config.context_length) {
-    return invalid_argument("data.max_tokens: expected at most the model's context of " +
+  if (max_tokens > setup.model->config.context_length) {
+    return invalid_argument(key + ": expected at most the model's context of " +
                             std::to_string(setup.model->config.context_length) + ", got " +
-                            std::to_string(options.max_sequence_tokens));
+                            std::to_string(max_tokens));
   }
   MS_ASSIGN_OR_RETURN(options.passes.recompute, parse_recompute(recipe.train.recompute));
   MS_ASSIGN_OR_RETURN(setup.engine, Engine::create(setup.model, executor, options));
@@ -237,6 +234,25 @@ Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   setup.schedule.total_steps = recipe.train.steps;
   setup.schedule.decay_steps = recipe.optim.decay_steps;
   setup.schedule.final_ratio = recipe.optim.final_ratio;
+  return {};
+}
+
+Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
+  TrainSetup setup;
+  if (recipe.kind != "supervised") {
+    return invalid_argument("kind: expected \"supervised\", got \"" + recipe.kind +
+                            "\": that kind is run by `mainspring train` alone");
+  }
+  MS_RETURN_IF_ERROR(set_up_model(recipe, executor, setup));
+  if (recipe.data.format == "shards") {
+    MS_ASSIGN_OR_RETURN(setup.data, open_shards(recipe, setup.text, setup.model->config));
+  } else {
+    MS_ASSIGN_OR_RETURN(setup.encoder, make_encoder(recipe, setup.text));
+    MS_ASSIGN_OR_RETURN(setup.data, DataLoader::open(data_options(recipe), setup.encoder));
+  }
+  MS_ASSIGN_OR_RETURN(setup.eval_rows, load_eval_rows(recipe, setup));
+  MS_RETURN_IF_ERROR(
+      set_up_engine(recipe, executor, recipe.data.max_tokens, "data.max_tokens", setup));
   return setup;
 }
 

@@ -46,6 +46,12 @@ OptimizerPlan optimizer_plan(const Recipe& recipe);
 Result<std::unique_ptr<ShardLoader>> open_shards(const Recipe& recipe, const ModelText& text,
                                                  const ModelConfig& config);
 
+/// The parts of set_up, for runs that make their own data: model and text; engine, trained part,
+/// optimizer and schedule, for sequences of at most `max_tokens` (which `key` says).
+Status set_up_model(const Recipe& recipe, Executor& executor, TrainSetup& setup);
+Status set_up_engine(const Recipe& recipe, Executor& executor, int64_t max_tokens,
+                     const std::string& key, TrainSetup& setup);
+
 /// Errors: those of every part, each with the recipe's key where one is to blame.
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor);
 

@@ -43,11 +43,30 @@
     const delta = to - from;
     return [(delta <= 0 ? "▼" : "▲") + " from " + from.toFixed(3), delta < 0 ? "good" : ""];
   }
-  tile("Training loss", fixed(last.loss, 4), ...(last.step > 1 ? change(data.first_loss, last.loss) : []));
-  if (data.evals.length) {
-    const values = data.evals.map((e) => e[1]);
+  const ends = (name) => {  // first and last value of a further curve; null without it
+    const mean = data.curves[name] && data.curves[name].mean;
+    return mean && mean.length ? [mean[0], mean[mean.length - 1]] : null;
+  };
+  function rise(name, label) {  // of what should grow
+    const pair = ends(name);
+    if (!pair) return;
+    const delta = pair[1] - pair[0];
+    tile(label, fixed(pair[1], 3), (delta >= 0 ? "▲" : "▼") + " from " + fixed(pair[0], 3), delta > 0 ? "good" : "");
+  }
+  rise("reward/mean", "Reward");
+  rise("eval/greedy_accuracy", "Greedy accuracy");
+  const mismatch = ends("mismatch/max_abs");
+  if (mismatch) {
+    tile("Trainer-sampler mismatch", short(mismatch[1]), mismatch[1] === 0 ? "the same bits" : "of a log-probability",
+        mismatch[1] === 0 ? "good" : "bad");
+  }
+  tile(mismatch ? "Policy loss" : "Training loss", fixed(last.loss, 4),
+      ...(last.step > 1 && !mismatch ? change(data.first_loss, last.loss) : []));
+  const losses = data.evals.filter((e) => isNumber(e[1]));
+  if (losses.length) {
+    const values = losses.map((e) => e[1]);
     tile("Held-out loss", fixed(values[values.length - 1], 4),
-        ...(values.length > 1 ? change(values[0], values[values.length - 1]) : ["at step " + data.evals[0][0]]));
+        ...(values.length > 1 ? change(values[0], values[values.length - 1]) : ["at step " + losses[0][0]]));
   }
   tile("Tokens per second", short(last.tokens_per_s), short(data.learned_tokens) + " learned");
   if (last.mfu > 0) {
@@ -235,13 +254,29 @@
     for (const c of charts) c.show(step);
   }
   const curve = (name, label, color) => Object.assign({name: label, color: color, steps: [], mean: []}, data.curves[name]);
-  const evals = {name: "held-out", color: "held", dots: data.evals.length <= 60,
-    steps: data.evals.map((e) => e[0]), mean: data.evals.map((e) => e[1])};
+  const evals = {name: "held-out", color: "held", dots: losses.length <= 60,
+    steps: losses.map((e) => e[0]), mean: losses.map((e) => e[1])};
+  /// A chart of its own for further curves, before or behind the fixed ones.
+  function further(names, title, place, options) {
+    const drawn = names.filter((n) => data.curves[n[0]]);
+    if (!drawn.length) return;
+    const card = make("div", "card chart" + (options.wide ? " wide" : ""));
+    card.dataset.chart = drawn[0][0];
+    if (place) place.before(card); else $("split").before(card);
+    chart(drawn[0][0], title, drawn.map((n) => curve(n[0], n[1], n[2])), options);
+  }
+  further([["reward/mean", "reward", "train"], ["eval/greedy_accuracy", "greedy accuracy", "held"]], "Reward",
+      document.querySelector('[data-chart="loss"]'), {height: 300, zero: true, smooth: true, wide: true});
   chart("loss", "Loss", evals.steps.length ? [curve("loss", "training", "train"), evals] : [curve("loss", "training", "train")],
       {height: 300, log: true, smooth: true});
   chart("grad_norm", "Gradient norm", [curve("grad_norm", "gradient norm", "train")], {height: 180, log: true, zero: true, smooth: true});
   chart("lr", "Learning rate", [curve("lr", "learning rate", "train")], {height: 180, zero: true});
   chart("tokens_per_s", "Tokens per second", [curve("tokens_per_s", "tokens/s", "train")], {height: 180, zero: true});
+  const plain_names = ["reward/mean", "eval/greedy_accuracy"];
+  for (const name of Object.keys(data.curves)) {
+    if (!name.includes("/") || name.startsWith("wait/") || plain_names.includes(name)) continue;
+    further([[name, name.replace(/^[^/]*\//, ""), "train"]], name.replace(/[/_]/g, " "), null, {height: 150, zero: true});
+  }
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
     if (window.innerWidth === width) return;  // a phone's address bar changes only the height
@@ -276,6 +311,23 @@
     }
   })();
 
+  // ---- who waits for what ---------------------------------------------------------------------------
+  (function () {
+    const shares = Object.keys(data.curves).filter((name) => name.startsWith("wait/"))
+        .map((name) => [name.slice(5), ends(name)[1]]).sort((a, b) => b[1] - a[1]);
+    if (!shares.length) return;
+    const card = make("div", "card"), legend = make("div", "legend");
+    card.id = "waits";
+    card.append(make("h2", "", "Who waits for what"));
+    for (const [name, share] of shares) {
+      const dot = make("i");
+      dot.style.background = "color-mix(in srgb, var(--train) " + Math.round(100 * share) + "%, var(--soft))";
+      legend.append(dot, make("span", "", name), make("span", "num", ""), make("span", "num", (100 * share).toFixed(1) + "%"));
+    }
+    card.append(legend, make("p", "hint", "Shares of the wall time of the run so far; they add up to all of it."));
+    $("split").after(card);
+  })();
+
   // ---- samples --------------------------------------------------------------------------------------
   function tokens(pieces) {
     const box = make("div", "text");
@@ -296,14 +348,25 @@
   const tabs = {
     generated: ["Answers", "written by the model", " after a prompt; dotted: it was surprised (log-probability below -3)."],
     train: ["Training rows", "learned", " tokens of rows as the model sees them; the rest is only read."],
+    rollout: ["Rollouts", "sampled", " tokens of one task's samples, side by side: green was rewarded above its group's mean, red below."],
   };
+  const kindOf = (sample) => (tabs[sample.kind] ? sample.kind : "train");
+  /// One sample of a group: coloured by its advantage, of which the largest of the group is full.
+  function rollout(sample, largest) {
+    const box = make("div", "rollout"), text = tokens(sample.pieces.slice(1));
+    const share = largest > 0 ? Math.round(70 * Math.abs(sample.advantage) / largest) : 0;
+    text.style.setProperty("--learned", "color-mix(in srgb, var(--" + (sample.advantage > 0 ? "good" : "bad") + ") " + share + "%, var(--card))");
+    text.style.setProperty("--learned-ink", "var(--ink)");
+    box.append(make("p", "gen", sample.note), text);
+    return box;
+  }
   function showSamples(kind) {
     memory.set("tab", kind);
     for (const button of $("sample-tabs").children) button.setAttribute("aria-selected", String(button.dataset.kind === kind));
     $("sample-hint").replaceChildren(make("span", "swatch", tabs[kind][1]), tabs[kind][2]);
     const groups = new Map();
     for (const sample of data.samples) {
-      if ((sample.kind === "generated" ? "generated" : "train") !== kind) continue;
+      if (kindOf(sample) !== kind) continue;
       if (!groups.has(sample.title)) groups.set(sample.title, []);
       groups.get(sample.title).push(sample);
     }
@@ -314,6 +377,14 @@
       summary.append(make("b", "", title || "sample"), make("span", "", steps.length > 1
         ? "steps " + steps.join(", ") : "step " + steps[0]));
       details.append(summary);
+      if (kind === "rollout") {
+        const grid = make("div", "rollouts"), largest = Math.max(...list.map((s) => Math.abs(s.advantage) || 0));
+        details.append(tokens(list[0].pieces.slice(0, 1)));
+        for (const sample of list) grid.append(rollout(sample, largest));
+        details.append(grid);
+        boxes.push(details);
+        return;
+      }
       const add = (box, sample) => {
         if (list.length > 1) box.append(make("p", "gen", "step " + sample.step));
         box.append(tokens(sample.pieces));
@@ -328,11 +399,11 @@
       if (list.length > 1) add(details, list[list.length - 1]);
       boxes.push(details);
     });
-    if (kind === "train") boxes.reverse();  // newest first
+    if (kind !== "generated") boxes.reverse();  // newest first
     boxes.slice(0, 2).forEach((box) => { box.open = true; });
     $("samples").replaceChildren(...boxes);
   }
-  const kinds = ["generated", "train"].filter((kind) => data.samples.some((s) => (s.kind === "generated") === (kind === "generated")));
+  const kinds = Object.keys(tabs).filter((kind) => data.samples.some((s) => kindOf(s) === kind));
   if (kinds.length) {
     $("samples-section").hidden = false;
     for (const kind of kinds) {

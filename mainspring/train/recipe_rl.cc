@@ -1,0 +1,153 @@
+#include "mainspring/train/recipe_rl.h"
+
+#include <algorithm>
+
+#include "mainspring/base/check.h"
+#include "mainspring/train/recipe.h"
+
+namespace mainspring {
+namespace {
+
+// Each starts from RlRecipe's defaults, so only differences stand here.
+constexpr RlAlgorithm kAlgorithms[] = {
+    // Shao et al. 2024, arXiv:2402.03300; without a KL term, as now usual.
+    {"grpo", [](RlRecipe&) {}},
+    // Liu et al. 2025, arXiv:2503.20783: no division by the group's deviation or by lengths.
+    {"dr_grpo",
+     [](RlRecipe& rl) {
+       rl.advantage = "grpo_no_std";
+       rl.normaliser = "constant";
+     }},
+    // Yu et al. 2025, arXiv:2503.14476: clip higher, dynamic sampling, token-level sum.
+    {"dapo",
+     [](RlRecipe& rl) {
+       rl.clip_high = 0.28;
+       rl.normaliser = "token_sum";
+       rl.no_variance = "resample";
+     }},
+    // Ahmadian et al. 2024, arXiv:2402.14740.
+    {"rloo",
+     [](RlRecipe& rl) {
+       rl.advantage = "rloo";
+       rl.loss = "importance_sampling";
+       rl.normaliser = "constant";
+     }},
+    // Hu et al. 2025, arXiv:2501.03262: rewards normalised over the batch, KL in the reward.
+    {"reinforce_pp",
+     [](RlRecipe& rl) {
+       rl.advantage = "reinforce_pp";
+       rl.normaliser = "token_sum";
+       rl.kl = "k1";
+       rl.kl_place = "reward";
+       rl.kl_weight = 0.001;
+     }},
+    {"reinforce_pp_baseline",
+     [](RlRecipe& rl) {
+       rl.advantage = "reinforce_pp_baseline";
+       rl.normaliser = "token_sum";
+       rl.kl = "k2";
+       rl.kl_weight = 0.001;
+     }},
+    // Zheng et al. 2025, arXiv:2507.18071: the sequence's ratio.
+    {"gspo",
+     [](RlRecipe& rl) {
+       rl.loss = "gspo";
+       rl.clip_low = 3e-4;
+       rl.clip_high = 4e-4;
+     }},
+    // MiniMax 2025, arXiv:2506.13585: clipped importance weights, every token keeps its gradient.
+    {"cispo",
+     [](RlRecipe& rl) {
+       rl.loss = "cispo";
+       rl.clip_low = 1.0;
+       rl.clip_high = 2.0;
+       rl.normaliser = "token_sum";
+     }},
+};
+
+Status belongs(const std::string& key, const std::string& to) {
+  return invalid_argument(key + " belongs to " + to);
+}
+
+Status check_sizes(const RlRecipe& rl) {
+  const bool needs_group = rl.advantage != "raw" && rl.advantage != "reinforce_pp";
+  if (needs_group && rl.group_size < 2) {
+    return invalid_argument("rl.group_size: rl.advantage = \"" + rl.advantage +
+                            "\" compares the samples of a prompt: expected at least 2, got " +
+                            std::to_string(rl.group_size));
+  }
+  if (rl.max_new_tokens >= rl.max_tokens) {
+    return invalid_argument("rl.max_new_tokens: expected less than rl.max_tokens (" +
+                            std::to_string(rl.max_tokens) + "), got " +
+                            std::to_string(rl.max_new_tokens));
+  }
+  if (rl.overlong_buffer > rl.max_new_tokens) {
+    return invalid_argument("rl.overlong_buffer: expected at most rl.max_new_tokens (" +
+                            std::to_string(rl.max_new_tokens) + "), got " +
+                            std::to_string(rl.overlong_buffer));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> rl_algorithm_names() {
+  std::vector<std::string> names;
+  for (const RlAlgorithm& algorithm : kAlgorithms) names.emplace_back(algorithm.name);
+  return names;
+}
+
+const std::vector<std::string>& rl_preset_keys() {
+  static const std::vector<std::string> keys{
+      "rl.advantage", "rl.loss",     "rl.clip_low",  "rl.clip_high",   "rl.normaliser",
+      "rl.kl",        "rl.kl_place", "rl.kl_weight", "rl.no_variance", "rl.overlong_buffer"};
+  return keys;
+}
+
+void apply_rl_algorithm(RlRecipe& rl) {
+  for (const RlAlgorithm& algorithm : kAlgorithms) {
+    if (algorithm.name != rl.algorithm) continue;
+    const RlRecipe defaults;
+    rl.advantage = defaults.advantage;
+    rl.loss = defaults.loss;
+    rl.clip_low = defaults.clip_low;
+    rl.clip_high = defaults.clip_high;
+    rl.normaliser = defaults.normaliser;
+    rl.kl = defaults.kl;
+    rl.kl_place = defaults.kl_place;
+    rl.kl_weight = defaults.kl_weight;
+    rl.no_variance = defaults.no_variance;
+    rl.overlong_buffer = defaults.overlong_buffer;
+    algorithm.apply(rl);
+    return;
+  }
+  MS_CHECK(false, "an algorithm of the table: " + rl.algorithm);
+}
+
+Status check_rl(const Recipe& r) {
+  if (r.env.name.empty()) {
+    return invalid_argument("env.name is missing: the environment of kind = \"rl\"");
+  }
+  if (!r.data.files.empty() || !r.data.eval_files.empty()) {
+    return belongs("data.files",
+                   "supervised training: with kind = \"rl\" env.name makes the tasks");
+  }
+  if (r.train.spikes != "ignore") {
+    return belongs("train.spikes", "supervised training: a policy loss has no usual size");
+  }
+  if (r.train.z_loss > 0) return belongs("train.z_loss", "supervised training");
+  if (r.train.ema > 0) return belongs("train.ema", "supervised training");
+  if (r.tune.dropout > 0) {
+    return invalid_argument(
+        "tune.dropout: with kind = \"rl\" it must be 0: the sampler's policy is the trainer's");
+  }
+  if (r.rl.kl == "none" && r.rl.kl_weight > 0) {
+    return belongs("rl.kl_weight", "a KL term: set rl.kl to \"k1\", \"k2\" or \"k3\"");
+  }
+  if (r.rl.kl != "none" && r.rl.kl_weight == 0) {
+    return invalid_argument("rl.kl = \"" + r.rl.kl + "\" needs rl.kl_weight > 0");
+  }
+  return check_sizes(r.rl);
+}
+
+}  // namespace mainspring
