@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "mainspring/base/nearest.h"
+#include "mainspring/losses/policy_losses.h"
+#include "mainspring/losses/preference_losses.h"
 
 namespace mainspring {
 namespace {
@@ -11,9 +13,52 @@ constexpr std::string_view kWeightsOnly[] = {"weights"};
 
 constexpr std::string_view kWeightsAndZ[] = {"weights", "z_weights"};
 
+constexpr LossInfo policy_row(std::string_view name, Objective objective,
+                              std::span<const LossSetting> settings) {
+  return {.name = name,
+          .inputs = kPolicyInputs,
+          .objective = objective,
+          .scope = LossScope::kSequence,
+          .settings = settings,
+          .optional_inputs = kPolicyOptionalInputs};
+}
+
+constexpr LossInfo group_row(std::string_view name, std::span<const std::string_view> inputs,
+                             Objective objective, std::span<const LossSetting> settings,
+                             std::span<const std::string_view> optional_inputs = {}) {
+  return {.name = name,
+          .inputs = inputs,
+          .objective = objective,
+          .scope = LossScope::kGroup,
+          .settings = settings,
+          .optional_inputs = optional_inputs};
+}
+
 constexpr LossInfo kTable[] = {
     {"cross_entropy", kWeightsOnly, cross_entropy},
     {"cross_entropy_z", kWeightsAndZ, cross_entropy_z},
+    policy_row("ppo", ppo, kPpoSettings),
+    policy_row("cispo", cispo, kCispoSettings),
+    policy_row("dro", dro, kDroSettings),
+    policy_row("gspo", gspo, kGspoSettings),
+    policy_row("sapo", sapo, kSapoSettings),
+    {.name = "value",
+     .inputs = kValueInputs,
+     .objective = value_loss,
+     .scope = LossScope::kToken,
+     .settings = kValueSettings,
+     .optional_inputs = kValueOptionalInputs},
+    group_row("dpo", kReferenceInputs, dpo, kDpoSettings),
+    group_row("dpo_ipo", kReferenceInputs, dpo_ipo, kIpoSettings),
+    group_row("dpo_hinge", kReferenceInputs, dpo_hinge, kDpoSettings),
+    group_row("dpo_robust", kReferenceInputs, dpo_robust, kSmoothedSettings),
+    group_row("dpo_conservative", kReferenceInputs, dpo_conservative, kSmoothedSettings),
+    group_row("kto", kReferenceInputs, kto, kKtoSettings),
+    group_row("orpo", kPreferenceInputs, orpo, kOrpoSettings),
+    group_row("simpo", kPreferenceInputs, simpo, kSimpoSettings),
+    group_row("cpo", kPreferenceInputs, cpo, kCpoSettings),
+    group_row("reward_pair", kPreferenceInputs, reward_pair, kRewardPairSettings,
+              kRewardPairOptionalInputs),
 };
 
 }  // namespace
