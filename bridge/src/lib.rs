@@ -21,6 +21,11 @@ use error::{guard, guard_ptr, Failure};
 use std::os::raw::{c_char, c_int};
 use std::slice;
 
+/// Of this crate alone. Tokenizing is a small allocation a word, made and freed by as many threads as there are; C++ keeps
+/// its own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Borrowed bytes from C; `data` may be null when `size` is 0.
 #[repr(C)]
 pub struct MsSlice {

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -24,6 +25,17 @@ constexpr unsigned kFlushAndMasks = 0x8000u | 0x0040u | 0x1f80u;  // FTZ, DAZ, a
 constexpr int kSpinsBeforeSleep = 50000;
 constexpr int kSpinsBeforeYield = 2000;
 
+int64_t steady_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// A thread's own: no other writes it.
+struct alignas(64) BusyTime {
+  std::atomic<int64_t> ns{0};
+};
+
 }  // namespace
 
 ComputeScope::ComputeScope() : saved_(_mm_getcsr()) {
@@ -39,7 +51,7 @@ ComputeScope::~ComputeScope() { _mm_setcsr(saved_); }
 struct ThreadPool::State {
   static constexpr uint64_t kClosed = 0xffffffffu;
 
-  explicit State(int num_threads) : size(num_threads) {}
+  explicit State(int num_threads) : size(num_threads), busy(static_cast<size_t>(num_threads)) {}
 
   int size;
   std::vector<std::thread> workers;
@@ -51,12 +63,17 @@ struct ThreadPool::State {
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::condition_variable wake;
+  std::atomic<bool> timed{false};
+  std::vector<BusyTime> busy;  // by thread
+  int64_t wall_ns = 0;         // the caller's
 
   static uint64_t run_of(uint64_t word) { return word >> 32; }
 
   /// Takes tasks of the current run until none is left.
   void work(int thread) {
     uint64_t word = ticket.load(std::memory_order_acquire);
+    const bool is_timed = timed.load(std::memory_order_relaxed);
+    int64_t begin = is_timed ? steady_ns() : 0;
     while (true) {
       const uint64_t index = word & kClosed;
       if (index == kClosed) return;
@@ -67,6 +84,11 @@ struct ThreadPool::State {
         continue;
       }
       (*current)(static_cast<int64_t>(index), thread);
+      if (is_timed) {  // before the task counts as done: then the caller may read it
+        const int64_t now = steady_ns();
+        busy[static_cast<size_t>(thread)].ns.fetch_add(now - begin, std::memory_order_relaxed);
+        begin = now;
+      }
       done.fetch_add(1, std::memory_order_acq_rel);
       word = ticket.load(std::memory_order_acquire);
     }
@@ -133,6 +155,8 @@ void ThreadPool::run(int64_t num_tasks, TaskRef task) {
   }
   MS_CHECK(num_tasks < static_cast<int64_t>(State::kClosed), "too many tasks");
   // The word is closed here: no worker reads what is written next until the ticket opens.
+  const bool is_timed = state.timed.load(std::memory_order_relaxed);
+  const int64_t begin = is_timed ? steady_ns() : 0;
   state.task.store(&task, std::memory_order_relaxed);
   state.num_tasks.store(num_tasks, std::memory_order_relaxed);
   state.done.store(0, std::memory_order_relaxed);
@@ -148,6 +172,15 @@ void ThreadPool::run(int64_t num_tasks, TaskRef task) {
     }
   }
   state.ticket.store((run << 32) | State::kClosed);
+  if (is_timed) state.wall_ns += steady_ns() - begin;
+}
+
+void ThreadPool::set_timed(bool timed) { state_->timed.store(timed); }
+
+LoopTimes ThreadPool::times() const {
+  LoopTimes times{.wall_ns = state_->wall_ns};
+  for (const BusyTime& busy : state_->busy) times.busy_ns += busy.ns.load();
+  return times;
 }
 
 }  // namespace mainspring

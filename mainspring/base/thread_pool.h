@@ -30,6 +30,12 @@ class TaskRef {
   void (*call_)(void*, int64_t, int);
 };
 
+/// What the loops of a pool took while it was timed, since it was made.
+struct LoopTimes {
+  int64_t busy_ns = 0;  // in tasks, all threads together
+  int64_t wall_ns = 0;  // from the loops' beginnings to their ends
+};
+
 class ThreadPool {
  public:
   /// `num_threads` >= 1 counts the caller; 1 makes no thread.
@@ -44,6 +50,11 @@ class ThreadPool {
   /// when all are done. Tasks are handed out in increasing order. Allocates nothing. Not reentrant,
   /// and to be called by one thread at a time.
   void run(int64_t num_tasks, TaskRef task);
+
+  /// From the next run() on, tasks are timed: a reading of the clock each. Loops that one thread
+  /// runs alone are not. To be called by the thread that calls run().
+  void set_timed(bool timed);
+  LoopTimes times() const;
 
  private:
   struct State;

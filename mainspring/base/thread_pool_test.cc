@@ -95,5 +95,37 @@ TEST(ThreadPoolTest, AComputeScopeRoundsToNearestEven) {
   _mm_setcsr(before);
 }
 
+// Keeps a core until so much of the clock has passed.
+void work_for(std::chrono::milliseconds length) {
+  const auto end = std::chrono::steady_clock::now() + length;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+TEST(ThreadPoolTest, TimesOfUnevenTasksTellOfTheWaiting) {
+  ThreadPool pool(2);
+  pool.set_timed(true);
+  pool.run(2, [](int64_t task, int) {
+    if (task == 0) work_for(std::chrono::milliseconds(5));
+  });
+  const LoopTimes times = pool.times();
+  EXPECT_GE(times.busy_ns, 5'000'000);
+  EXPECT_GE(times.wall_ns, 5'000'000);
+  EXPECT_LE(times.busy_ns, 2 * times.wall_ns);
+  pool.set_timed(false);
+  pool.run(2, [](int64_t, int) { work_for(std::chrono::milliseconds(1)); });
+  EXPECT_EQ(pool.times().busy_ns, times.busy_ns);
+  EXPECT_EQ(pool.times().wall_ns, times.wall_ns);
+}
+
+TEST(ThreadPoolTest, EvenTasksAreAllBusy) {
+  ThreadPool pool(3);
+  pool.set_timed(true);
+  constexpr int kTasks = 30;
+  pool.run(kTasks, [](int64_t, int) { work_for(std::chrono::milliseconds(1)); });
+  EXPECT_GE(pool.times().busy_ns, kTasks * int64_t{1'000'000});
+  EXPECT_LE(pool.times().busy_ns, 3 * pool.times().wall_ns);
+}
+
 }  // namespace
 }  // namespace mainspring

@@ -100,6 +100,10 @@ Status mup_check(const MupCheckFlags& flags) {
   if (flags.compare && recipe.model.mup_base_hidden == 0) {
     return invalid_argument("--compare: set model.mup_base_hidden to have what to compare");
   }
+  std::unique_ptr<AtomicFile> page;  // begun now, so that no work is lost for want of a place
+  if (!flags.out.empty()) {
+    MS_ASSIGN_OR_RETURN(page, AtomicFile::create(flags.out));
+  }
   MS_ASSIGN_OR_RETURN(const auto tables, tables_of(flags, recipe));
   if (flags.json) {
     std::printf("%s\n", json_text(coordinates_json(tables)).c_str());
@@ -107,9 +111,9 @@ Status mup_check(const MupCheckFlags& flags) {
     for (const CoordinateTable& table : tables)
       std::printf("%s\n", coordinates_text(table).c_str());
   }
-  if (!flags.out.empty()) {
-    MS_RETURN_IF_ERROR(write_file_atomically(
-        flags.out, coordinates_page(tables, recipe.title, command_of(flags))));
+  if (page != nullptr) {
+    MS_RETURN_IF_ERROR(page->append(coordinates_page(tables, recipe.title, command_of(flags))));
+    MS_RETURN_IF_ERROR(page->commit());
     std::fprintf(stderr, "page %s\n", flags.out.c_str());
   }
   std::string names;

@@ -90,7 +90,10 @@ Status check_flags(const ProfileFlags& flags) {
     return invalid_argument("--nominal-peak: expected TFLOP/s above 0, got " +
                             std::to_string(flags.nominal_peak));
   }
-  return {};
+  if (flags.out.empty()) return {};
+  // Before the work, which would be lost for want of a place.
+  MS_RETURN_IF_ERROR(make_directories(flags.out));
+  return AtomicFile::create(join_path(flags.out, "profile.html")).status();
 }
 
 // Makes the facts once the wall time is known.

@@ -1,10 +1,10 @@
 #include "mainspring/data/shard_build.h"
 
-#include <atomic>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
+#include <initializer_list>
 
 #include "mainspring/base/thread_pool.h"
 #include "mainspring/data/build_identity.h"
@@ -18,6 +18,10 @@
 
 namespace mainspring {
 namespace {
+
+// Documents in memory at once, and of them those that a thread takes at a time.
+constexpr size_t kBatchBytes = size_t{4} << 20;
+constexpr int64_t kRun = 8;
 
 enum class Fate : uint8_t { kTrain, kHeldOut, kEmpty, kExact, kNear };
 
@@ -58,14 +62,13 @@ class Build {
  private:
   Status check_options() const;
   Status open();
+  std::string find_begun(std::initializer_list<std::string_view> endings) const;
   Status check_no_pieces() const;
   Result<ShardIndex> verify_finished();
   Status damaged(const Status& status) const;
-  Status scan();
   Status scan_piece(size_t piece);
   Result<std::vector<Scanned>> read_scan(size_t piece) const;
   Status decide();
-  Status tokenize();
   Status tokenize_piece(size_t piece);
   Result<Json> write_part(const ShardWriter& shard, const std::string& name) const;
   Status collect(ShardIndex& index) const;
@@ -77,8 +80,12 @@ class Build {
       return unavailable(options_.out + ": stopped; the same command goes on from here");
     return {};
   }
-  /// `step(piece)` for every piece in parallel; the error of the first piece that has one.
   Status for_each_piece(const std::string& name, const std::function<Status(size_t)>& step);
+  /// Makes something of each document of the piece, on all threads, and takes it in their order.
+  template <typename Made, typename Make, typename Take>
+  Status for_each_made(size_t piece, const Make& make, const Take& take);
+  /// Where a document of the piece lies, found by reading the piece again.
+  std::string place_text(size_t piece, size_t document) const;
 
   const ShardBuildOptions& options_;
   ThreadPool pool_;
@@ -136,26 +143,37 @@ Status Build::open() {
   }
   if (is_regular_file(path)) {
     MS_ASSIGN_OR_RETURN(const Json before, read_json_file(path));
-    return check_same_build(options_.out, before, identity);
+    const Status same = check_same_build(options_.out, before, identity);
+    if (same.ok() || !find_begun({".done", ".mss"}).empty()) return same;
+    // Stopped before a token was made, as by a bad row that is mended now: nothing is lost.
+    MS_RETURN_IF_ERROR(remove_tree(out("work")));
   }
   MS_RETURN_IF_ERROR(check_no_pieces());
   MS_RETURN_IF_ERROR(make_directories(out("work")));
   return write_file_atomically(path, built_with_);
 }
 
-// Pieces without the record of their build could be of any.
-Status Build::check_no_pieces() const {
+// A file of a build that was begun: one that ends so, "" if there is none.
+std::string Build::find_begun(std::initializer_list<std::string_view> endings) const {
   std::error_code error;  // no folder holds no pieces
-  for (const auto& entry : std::filesystem::directory_iterator(out("work"), error)) {
-    const std::string ending = entry.path().extension().string();
-    if (ending == ".scan" || ending == ".done") {
-      return failed_precondition(entry.path().string() +
-                                 ": is of an unknown build, work/build.json is missing; give "
-                                 "another folder or remove " +
-                                 options_.out);
+  for (const std::string& folder : {out("work"), options_.out}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      const std::string ending = entry.path().extension().string();
+      if (std::find(endings.begin(), endings.end(), ending) != endings.end())
+        return entry.path().string();
     }
   }
-  return {};
+  return "";
+}
+
+// Pieces without the record of their build could be of any.
+Status Build::check_no_pieces() const {
+  const std::string begun = find_begun({".scan", ".done"});
+  if (begun.empty()) return {};
+  return failed_precondition(begun +
+                             ": is of an unknown build, work/build.json is missing; give another "
+                             "folder or remove " +
+                             options_.out);
 }
 
 // Every shard of the finished build is read: damage is an error, not a finished build.
@@ -186,43 +204,82 @@ Status Build::damaged(const Status& status) const {
                                    "; to build the shards anew, remove " + out(kShardIndexName));
 }
 
+// One piece after the other, so that a stop loses one at most; the threads share its documents.
 Status Build::for_each_piece(const std::string& name, const std::function<Status(size_t)>& step) {
   int64_t total = 0;
   for (const InputPiece& piece : pieces_) total += piece.size_bytes;
-  std::mutex mutex;
   int64_t done = 0;
-  std::atomic<bool> failed = false;
-  std::vector<Status> statuses(pieces_.size());
-  pool_.run(static_cast<int64_t>(pieces_.size()), [&](int64_t task, int) {
-    const auto piece = static_cast<size_t>(task);
-    if (failed) return;
-    statuses[piece] = stopped();
-    if (statuses[piece].ok()) statuses[piece] = step(piece);
-    if (!statuses[piece].ok()) {
-      failed = true;
-      return;
-    }
-    const std::lock_guard lock(mutex);
+  for (size_t piece = 0; piece < pieces_.size(); ++piece) {
+    MS_RETURN_IF_ERROR(stopped());
+    MS_RETURN_IF_ERROR(step(piece));
     done += pieces_[piece].size_bytes;
     if (options_.on_progress) options_.on_progress(name, done, total);
-  });
-  for (const Status& status : statuses) MS_RETURN_IF_ERROR(status);
+  }
   return {};
+}
+
+template <typename Made, typename Make, typename Take>
+Status Build::for_each_made(size_t piece, const Make& make, const Take& take) {
+  std::vector<std::string> texts;
+  std::vector<Result<Made>> made;
+  size_t size_bytes = 0;
+  size_t first = 0;  // document of the piece
+  const auto flush = [&]() -> Status {
+    made.assign(texts.size(), Result<Made>(unavailable("not made")));
+    const auto count = static_cast<int64_t>(texts.size());
+    pool_.run((count + kRun - 1) / kRun, [&](int64_t task, int) {
+      if (!stopped().ok()) return;  // asked again below
+      const int64_t end = std::min(count, (task + 1) * kRun);
+      for (int64_t i = task * kRun; i < end; ++i) {
+        const auto place = static_cast<size_t>(i);
+        made[place] = make(first + place, std::string_view(texts[place]));
+      }
+    });
+    MS_RETURN_IF_ERROR(stopped());
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (!made[i].ok()) return made[i].status().with_context(place_text(piece, first + i));
+      MS_RETURN_IF_ERROR(take(first + i, std::move(*made[i])));
+    }
+    first += texts.size();
+    texts.clear();
+    size_bytes = 0;
+    return {};
+  };
+  const auto add = [&](std::string_view text, const DocumentPlace&) -> Status {
+    texts.emplace_back(text);
+    size_bytes += text.size();
+    return size_bytes < kBatchBytes ? Status() : flush();
+  };
+  MS_RETURN_IF_ERROR(for_each_document(files_, pieces_[piece], options_.field, add));
+  return flush();
+}
+
+std::string Build::place_text(size_t piece, size_t document) const {
+  size_t index = 0;
+  std::string text;
+  const auto look = [&](std::string_view, const DocumentPlace& place) -> Status {
+    if (index++ == document) text = place.text();
+    return {};
+  };
+  const Status status = for_each_document(files_, pieces_[piece], options_.field, look);
+  return status.ok() ? text : std::string(status.message());
 }
 
 Status Build::scan_piece(size_t piece) {
   if (read_scan(piece).ok()) return {};
   std::string bytes;
-  const auto add = [&](std::string_view text, const DocumentPlace&) -> Status {
-    MS_RETURN_IF_ERROR(stopped());
+  const auto make = [&](size_t, std::string_view text) -> Result<Scanned> {
     Scanned scanned;
     scanned.text = checksum128(text.data(), text.size());
     scanned.is_empty = is_blank(text) ? 1 : 0;
     if (options_.near_threshold > 0) scanned.hashes = min_hash(text);
+    return scanned;
+  };
+  const auto take = [&](size_t, const Scanned& scanned) -> Status {
     bytes.append(reinterpret_cast<const char*>(&scanned), sizeof(scanned));
     return {};
   };
-  MS_RETURN_IF_ERROR(for_each_document(files_, pieces_[piece], options_.field, add));
+  MS_RETURN_IF_ERROR(for_each_made<Scanned>(piece, make, take));
   const Digest128 sum = checksum128(bytes.data(), bytes.size());
   bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
   return write_file_atomically(work(numbered("piece", piece, ".scan")), bytes);
@@ -290,21 +347,23 @@ Status Build::tokenize_piece(size_t piece) {
   const int32_t end = *options_.tokenizer->eos_token();
   ShardWriter train;
   ShardWriter held_out;
-  size_t index = 0;
-  const auto add = [&](std::string_view text, const DocumentPlace& place) -> Status {
-    MS_RETURN_IF_ERROR(stopped());
-    if (index >= fates_[piece].size())
-      return data_loss(place.text() + ": was changed while it was read");
-    const Fate fate = fates_[piece][index++];
-    if (fate != Fate::kTrain && fate != Fate::kHeldOut) return {};
-    auto tokens = options_.tokenizer->encode(
-        text, {.add_special_tokens = false, .parse_special_tokens = false});
-    if (!tokens.ok()) return tokens.status().with_context(place.text());
-    tokens->push_back(end);
-    (fate == Fate::kTrain ? train : held_out).add(*tokens);
+  const std::vector<Fate>& fates = fates_[piece];
+  const auto is_kept = [&](size_t document) {
+    return fates[document] == Fate::kTrain || fates[document] == Fate::kHeldOut;
+  };
+  const auto make = [&](size_t document, std::string_view text) -> Result<std::vector<int32_t>> {
+    if (document >= fates.size()) return data_loss("was changed while it was read");
+    if (!is_kept(document)) return std::vector<int32_t>();
+    return options_.tokenizer->encode(text,
+                                      {.add_special_tokens = false, .parse_special_tokens = false});
+  };
+  const auto take = [&](size_t document, std::vector<int32_t> tokens) -> Status {
+    if (!is_kept(document)) return {};
+    tokens.push_back(end);
+    (fates[document] == Fate::kTrain ? train : held_out).add(tokens);
     return {};
   };
-  MS_RETURN_IF_ERROR(for_each_document(files_, pieces_[piece], options_.field, add));
+  MS_RETURN_IF_ERROR(for_each_made<std::vector<int32_t>>(piece, make, take));
   Json done;
   MS_ASSIGN_OR_RETURN(done["train"], write_part(train, numbered("train", piece, ".mss")));
   MS_ASSIGN_OR_RETURN(done["held_out"], write_part(held_out, numbered("held", piece, ".mss")));

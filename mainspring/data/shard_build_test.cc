@@ -98,7 +98,7 @@ TEST_F(ShardBuild, AStoppedBuildGoesOnToTheSameShards) {
   const std::string whole = build_shards(options_)->digest();
   options_.out = dir_.path() + "/cut";
   int64_t stops = 0;
-  for (int64_t asked_most = 1;; asked_most += 9) {
+  for (int64_t asked_most = 1;; asked_most += 3) {
     std::atomic<int64_t> asked = 0;
     options_.should_stop = [&] { return asked++ >= asked_most; };
     const auto index = build_shards(options_);
@@ -110,7 +110,7 @@ TEST_F(ShardBuild, AStoppedBuildGoesOnToTheSameShards) {
     EXPECT_EQ(index.status().code(), StatusCode::kUnavailable);
     EXPECT_FALSE(ShardSet::open(options_.out).ok());  // not before its end
   }
-  EXPECT_GT(stops, 3);
+  EXPECT_GE(stops, 3);
 }
 
 TEST_F(ShardBuild, HeldOutDocumentsAreChosenByTheirTextAlone) {
@@ -270,6 +270,29 @@ TEST_F(ShardBuild, AFolderOfOtherOptionsOrInputsIsRefused) {
   fs::create_directories(options_.out + "/work");
   std::ofstream(options_.out + "/work/piece-000000.done") << "{}";
   EXPECT_NE(error().find("work/build.json is missing"), std::string::npos) << error();
+}
+
+TEST_F(ShardBuild, ABuildThatABadRowStoppedGoesOnWithTheMendedFile) {
+  const std::string rows = dir_.path() + "/rows.jsonl";
+  write("rows.jsonl", "{\"text\": \"one\"}\n{\"no\": \"text\"}\n");
+  options_.inputs = {rows};
+  EXPECT_NE(error().find("rows.jsonl:2"), std::string::npos) << error();
+  write("rows.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  const auto index = build_shards(options_);
+  ASSERT_TRUE(index.ok()) << index.status().to_string();
+  EXPECT_EQ(index->num_documents, 2);
+}
+
+TEST_F(ShardBuild, ThreadsShareAPieceAndItsShardStaysTheSame) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i) rows += "{\"text\": \"row " + std::to_string(i) + "\"}\n";
+  write("rows.jsonl", rows);
+  options_.inputs = {dir_.path() + "/rows.jsonl"};
+  options_.num_threads = 3;
+  const auto three = build_shards(options_).value().digest();
+  options_.out += "-one";
+  options_.num_threads = 1;
+  EXPECT_EQ(build_shards(options_).value().digest(), three);
 }
 
 TEST_F(ShardBuild, AFinishedBuildWithADamagedShardIsNoSuccess) {

@@ -1,5 +1,7 @@
 #include "mainspring/exec/step_timer.h"
 
+#include <algorithm>
+
 #include "mainspring/ir/op_table.h"
 #include "mainspring/ir/run_cost.h"
 
@@ -24,8 +26,10 @@ void StepTimer::make_labels() {
   }
 }
 
-void StepTimer::begin_run(Timeline& timeline, const RowTable& table) {
+void StepTimer::begin_run(Timeline& timeline, const RowTable& table, const ThreadPool* pool) {
   timeline_ = &timeline;
+  pool_ = pool != nullptr && pool->size() > 1 ? pool : nullptr;
+  has_step_ = false;
   timeline.begin(timeline.label(SpanKind::kGroup, "run"), {.rows = table.num_rows});
   timeline.begin(timeline.label(SpanKind::kHost, "profiler"));
   make_labels();
@@ -39,8 +43,32 @@ void StepTimer::begin_run(Timeline& timeline, const RowTable& table) {
   timeline.next(timeline.label(SpanKind::kHost, "weight layouts"));
 }
 
+void StepTimer::begin_step(size_t step) {
+  timeline_->next(labels_[step], costs_[step]);
+  note_waiting();
+  step_span_ = timeline_->spans().size() - 1;
+  has_step_ = true;
+}
+
+// Outside of the pool's loops the caller works and the others wait.
+void StepTimer::note_waiting() {
+  if (pool_ == nullptr) return;
+  const LoopTimes now = pool_->times();
+  if (has_step_) {
+    const Span& span = timeline_->spans()[step_span_];
+    const int64_t length = span.end_ns - span.begin_ns;
+    const int64_t alone = length - (now.wall_ns - before_step_.wall_ns);
+    const int64_t worked = now.busy_ns - before_step_.busy_ns + std::max<int64_t>(0, alone);
+    const int64_t waiting = length - worked / pool_->size();
+    timeline_->set_waiting(step_span_, std::clamp<int64_t>(waiting, 0, length));
+  }
+  before_step_ = now;
+}
+
 void StepTimer::end_run() {
   timeline_->end();
+  note_waiting();
+  has_step_ = false;
   timeline_->end();
 }
 

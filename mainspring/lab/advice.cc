@@ -134,6 +134,21 @@ Finding plans(const Profile& profile, const ProfileFacts&) {
                      "does not pay it; profile with more --warmup."};
 }
 
+Finding waiting(const Profile& profile, const ProfileFacts&) {
+  const double share = share_of_names(profile, std::string(kWaitingLine));
+  if (share < 0.1) return {};
+  std::string worst;
+  int64_t longest = 0;
+  for (const ProfileLine& line : profile.lines) {
+    if (line.waiting_ns <= longest) continue;
+    longest = line.waiting_ns;
+    worst = line.name + (line.phase.empty() ? "" : " (" + line.phase + ")");
+  }
+  return {share, "Threads wait for each other " + percent(share) + " of the time, most in " + worst +
+                     ": an op's work is cut too coarsely for them. More rows in a micro-batch give "
+                     "each more to do; for a model this small fewer --threads may be as fast."};
+}
+
 Finding unattributed(const Profile& profile, const ProfileFacts&) {
   const double share = profile.share(profile.unattributed_ns);
   if (share < 0.02) return {};
@@ -173,7 +188,7 @@ std::vector<std::string> advise(const Profile& profile, const ProfileFacts& fact
   std::vector<Finding> findings;
   for (const auto find :
        {recomputation, small_micro_batches, few_sequences, head, padding, data, update, attention,
-        bound_by_memory, plans, unattributed, disturbed, slowest}) {
+        bound_by_memory, plans, waiting, unattributed, disturbed, slowest}) {
     Finding finding = find(profile, facts);
     if (!finding.text.empty()) findings.push_back(std::move(finding));
   }

@@ -127,5 +127,14 @@ TEST(Advice, AnOpFarBelowItsCeilingIsNamed) {
       << first(p, facts());
 }
 
+TEST(Advice, ThreadsThatWaitAreCountedAndTheOpIsNamed) {
+  Profile p = healthy();
+  p.lines[0].waiting_ns = 2 * kTenPercent;
+  const std::string worst = p.lines[0].name;
+  add(p, {.kind = SpanKind::kHost, .name = std::string(kWaitingLine), .own_ns = 2 * kTenPercent});
+  EXPECT_TRUE(says(first(p, facts()), "Threads wait for each other")) << first(p, facts());
+  EXPECT_TRUE(says(first(p, facts()), "most in " + worst)) << first(p, facts());
+}
+
 }  // namespace
 }  // namespace mainspring

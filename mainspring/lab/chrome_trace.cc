@@ -34,6 +34,7 @@ Json args_of(const Span& span, const SpanLabel& label) {
   if (span.cost.flops > 0) args["flops"] = span.cost.flops;
   if (span.cost.bytes > 0) args["bytes"] = span.cost.bytes;
   if (span.cost.rows > 0) args["rows"] = span.cost.rows;
+  if (span.waiting_ns > 0) args["waiting_ns"] = span.waiting_ns;
   return args;
 }
 

@@ -46,6 +46,7 @@ Profile make_profile(const Timeline& timeline, const Ceilings& ceilings, Profile
   Profile profile{.ceilings = ceilings, .by = by};
   const std::vector<int64_t> own = own_times_ns(timeline);
   std::map<std::tuple<SpanKind, std::string, std::string, std::string>, ProfileLine> lines;
+  ProfileLine waiting{.kind = SpanKind::kHost, .name = std::string(kWaitingLine)};
   for (size_t i = 0; i < own.size(); ++i) {
     const Span& span = timeline.spans()[i];
     const SpanLabel& label = timeline.label(span.label);
@@ -60,12 +61,19 @@ Profile make_profile(const Timeline& timeline, const Ceilings& ceilings, Profile
     const ProfileLine fresh = line_for(label, by);
     ProfileLine& line =
         lines.try_emplace({fresh.kind, fresh.name, fresh.phase, fresh.path}, fresh).first->second;
+    // An op has no spans in it, so what was waited is its own.
+    const int64_t waited = label.kind == SpanKind::kOp ? span.waiting_ns : 0;
     ++line.calls;
-    line.own_ns += own[i];
     line.flops += span.cost.flops;
     line.bytes += span.cost.bytes;
+    line.own_ns += own[i] - waited;
+    line.waiting_ns += waited;
+    if (waited == 0) continue;
+    ++waiting.calls;
+    waiting.own_ns += waited;
   }
   for (auto& [key, line] : lines) profile.lines.push_back(std::move(line));
+  if (waiting.calls > 0) profile.lines.push_back(std::move(waiting));
   std::stable_sort(profile.lines.begin(), profile.lines.end(),
                    [](const auto& a, const auto& b) { return a.own_ns > b.own_ns; });
   profile.num_spans = static_cast<int64_t>(own.size());

@@ -3,12 +3,14 @@
 //
 // The one idea: books that balance. Each span's own time goes to one line, or, if it only holds
 // others, to `unattributed_ns`; so the lines and that one figure add up to the wall time exactly.
+// What threads waited for each other in ops is taken out of these and is a line of its own.
 // Source of the ceilings: Williams, Waterman & Patterson 2009, "Roofline",
 // doi:10.1145/1498765.1498785.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mainspring/obs/timeline.h"
@@ -36,6 +38,7 @@ struct ProfileLine {
   std::string path;   // by layer "layers.3", by path "layers.3.mlp"; else ""
   int64_t calls = 0;
   int64_t own_ns = 0;
+  int64_t waiting_ns = 0;  // in its ops, and not in own_ns
   double flops = 0;
   double bytes = 0;
 
@@ -49,6 +52,9 @@ struct ProfileLine {
 Bound bound_of(const ProfileLine& line, const Ceilings& ceilings);
 /// What the line reaches of that ceiling. Above 1 where operands stay in a cache.
 double of_ceiling(const ProfileLine& line, const Ceilings& ceilings);
+
+/// The line of what threads waited for each other: its share is that of a thread, on average.
+constexpr std::string_view kWaitingLine = "waiting between threads";
 
 struct Profile {
   Ceilings ceilings;

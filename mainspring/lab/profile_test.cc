@@ -73,5 +73,28 @@ TEST(Profile, AnEmptyTimelineIsAnEmptyProfile) {
   EXPECT_EQ(profile.share(0), 0.0);
 }
 
+TEST(Profile, WhatThreadsWaitedIsALineOfItsOwn) {
+  Timeline timeline = test::two_steps();
+  const Profile before = make_profile(timeline, kCeilings, ProfileBy::kOp);
+  int64_t waited = 0;
+  for (size_t i = 0; i < timeline.spans().size(); ++i) {
+    if (timeline.label(timeline.spans()[i].label).name != "rms_norm") continue;
+    timeline.set_waiting(i, 100);
+    waited += 100;
+  }
+  for (const ProfileBy by : {ProfileBy::kOp, ProfileBy::kLayer, ProfileBy::kPath}) {
+    const Profile profile = make_profile(timeline, kCeilings, by);
+    EXPECT_EQ(sum_of(profile), profile.wall_ns);
+    const auto named = [&](std::string_view name) {
+      return profile.time_of([&](const ProfileLine& line) { return line.name == name; });
+    };
+    EXPECT_EQ(named(kWaitingLine), waited);
+    if (by != ProfileBy::kOp) continue;
+    const int64_t norm_before =
+        before.time_of([](const ProfileLine& line) { return line.name == "rms_norm"; });
+    EXPECT_EQ(named("rms_norm"), norm_before - waited);
+  }
+}
+
 }  // namespace
 }  // namespace mainspring

@@ -82,6 +82,7 @@ Json line_json(const Profile& profile, const ProfileLine& line) {
   if (!line.path.empty()) json["path"] = line.path;
   json["calls"] = line.calls;
   json["own_ns"] = line.own_ns;
+  if (line.waiting_ns > 0) json["waiting_ns"] = line.waiting_ns;
   json["share"] = profile.share(line.own_ns);
   json["bound"] = bound_text(line, profile.ceilings);
   if (bound_of(line, profile.ceilings) == Bound::kNone) return json;
@@ -122,6 +123,7 @@ std::string bound_text(const ProfileLine& line, const Ceilings& ceilings) {
     case Bound::kMemory:
       return "memory";
     case Bound::kNone:
+      if (line.name == kWaitingLine) return "threads";
       return line.kind == SpanKind::kHost ? "host" : "none";
   }
   return "none";

@@ -41,7 +41,8 @@ struct Span {
   int32_t label = -1;
   int32_t parent = -1;  // index of the span it lies in; -1: none
   int64_t begin_ns = 0;
-  int64_t end_ns = -1;  // -1: still open
+  int64_t end_ns = -1;     // -1: still open
+  int64_t waiting_ns = 0;  // of its length: a thread without work, on average over all threads
   SpanCost cost;
 };
 
@@ -64,6 +65,9 @@ class Timeline {
   void end();
   /// end() and begin() with one reading of the clock: nothing lies between.
   void next(LabelId label, const SpanCost& cost = {});
+
+  /// Says of span `index`, which has ended, how long threads waited for each other in it.
+  void set_waiting(size_t index, int64_t ns) { spans_[index].waiting_ns = ns; }
 
   /// In order of their beginnings.
   const std::vector<Span>& spans() const { return spans_; }

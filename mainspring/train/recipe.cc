@@ -1,6 +1,7 @@
 #include "mainspring/train/recipe.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -76,10 +77,8 @@ bool read_number(const ConfigValue& value, double& out) {
 }
 
 std::string plain(double number) {
-  std::string text = std::to_string(number);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (!text.empty() && text.back() == '.') text.pop_back();
-  return text;
+  char text[32];  // the shortest that reads back as the same number
+  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
 }
 
 void Schema::integer(std::string key, int64_t& target, int64_t low, std::string meaning) {

@@ -54,6 +54,9 @@ TEST(Recipe, AWrongValueSaysWhatWasExpectedAndGot) {
   EXPECT_NE(
       error_of(std::string(kMinimal) + "[tune]\ndropout = 2\n").find("a number from 0 to 0.99"),
       std::string::npos);
+  // A bound that six decimals would round to a value that is refused.
+  EXPECT_NE(error_of(std::string(kMinimal) + "[train]\nema = 1\n").find("from 0 to 0.9999999,"),
+            std::string::npos);
 }
 
 TEST(Recipe, ARefusedSetNamesItsKeyOnceAndTheValueGot) {

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "mainspring/cli/cmd_inspect.h"
+#include "mainspring/cli/cmd_mup_check.h"
+#include "mainspring/cli/cmd_profile.h"
 #include "mainspring/cli/cmd_train.h"
 #include "mainspring/io/test_dir.h"
 #include "tests/support/golden_files.h"
@@ -95,6 +97,24 @@ class Commands : public testing::Test {
   TestDir folder_;
   const std::string& dir_ = folder_.path();
 };
+
+// The place is looked at before the work: nothing is measured, no step is printed.
+TEST_F(Commands, APlaceThatTakesNoFileIsRefusedBeforeTheWork) {
+  std::ofstream(dir_ + "/file") << "x";
+  testing::internal::CaptureStdout();
+  ProfileFlags profile;
+  profile.recipe = dir_ + "/recipe.toml";
+  profile.out = dir_ + "/file/page";
+  EXPECT_NE(run_profile(profile), 0);
+  MupCheckFlags mup;
+  mup.recipe = dir_ + "/new.toml";
+  std::ofstream(mup.recipe) << "[model]\nfamily = \"llama\"\nlayers = 1\nhidden = 16\nheads = 2\n"
+                            << "context = 16\n[data]\nfiles = [\"" << dir_
+                            << "/rows.jsonl\"]\n[tune]\nmode = \"full\"\n";
+  mup.out = dir_ + "/nowhere/page.html";
+  EXPECT_NE(run_mup_check(mup), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
 
 TEST_F(Commands, TrainStoppedByASignalSavesAndExitsAsTheShellExpects) {
   EXPECT_EQ(train_until_signal("int", SIGINT), 130);

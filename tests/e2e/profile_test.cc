@@ -96,6 +96,28 @@ TEST_F(ProfileRun, BooksBalanceAndEveryPhaseIsThere) {
   }
 }
 
+TEST_F(ProfileRun, WhatThreadsWaitedIsInTheBooksOfTwoThreadsOnly) {
+  const auto waited = [](const Timeline& timeline) {
+    int64_t ns = 0;
+    for (const Span& span : timeline.spans()) {
+      EXPECT_LE(span.waiting_ns, span.end_ns - span.begin_ns);
+      ns += span.waiting_ns;
+    }
+    return ns;
+  };
+  Timeline two(1 << 14);
+  run(&two, {});
+  EXPECT_GT(waited(two), 0);  // the ops of so small a model are run by one thread
+  const Profile profile = make_profile(two, {1e11, 1e10}, ProfileBy::kOp);
+  EXPECT_EQ(profile.time_of([](const ProfileLine&) { return true; }) + profile.unattributed_ns,
+            profile.wall_ns);
+  Timeline one(1 << 14);
+  const Recipe recipe = load_recipe(dir_ + "/recipe.toml", {}).value();
+  const auto executor = test::make_executor(1);
+  ASSERT_TRUE(run_profile(recipe, *executor, {.steps = 1, .timeline = &one}).ok());
+  EXPECT_EQ(waited(one), 0);
+}
+
 // An adapter leaves the head alone: its gradient is one product, as the head is, for the logits are
 // kept.
 TEST_F(ProfileRun, TheHeadsGradientCountsOnlyWhatIsComputed) {

@@ -225,7 +225,9 @@ void CpuExecutable::run(const RunArgs& args) {
 }
 
 void CpuExecutable::run_timed(Timeline& timeline) {
-  timer_.begin_run(timeline, *state_.table);
+  ThreadPool& pool = *state_.context.pool;
+  pool.set_timed(true);
+  timer_.begin_run(timeline, *state_.table, &pool);
   resolve_arena();
   refresh_layouts();
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -233,6 +235,7 @@ void CpuExecutable::run_timed(Timeline& timeline) {
     steps_[i](state_);
   }
   timer_.end_run();
+  pool.set_timed(false);
 }
 
 const void* CpuExecutable::output(std::string_view name) const {
