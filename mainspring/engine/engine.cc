@@ -1,11 +1,11 @@
 #include "mainspring/engine/engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "mainspring/base/check.h"
+#include "mainspring/engine/call.h"
 #include "mainspring/engine/programs.h"
 #include "mainspring/engine/trainable.h"
 #include "mainspring/engine/validate.h"
@@ -28,14 +28,6 @@ int64_t rows_from_memory(const ModelConfig& c, DType compute, int64_t available_
   const int64_t per_row = c.layers * dtype_bytes(compute, per_layer);
   const int64_t rows = available_bytes / 3 / per_row / 256 * 256;
   return std::clamp(rows, kFewestMicroBatchRows, kMostMicroBatchRows);
-}
-
-// Rows a plan is made for: few sizes, so that batches of other lengths seldom need another plan,
-// and no more memory than twice what is used.
-int64_t plan_rows(int64_t rows) {
-  constexpr int64_t kStep = 256;
-  if (rows > kStep) return (rows + kStep - 1) / kStep * kStep;
-  return std::max<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))), 32);
 }
 
 // A state tensor that keeps its buffer alive.
@@ -119,19 +111,19 @@ class EngineImpl final : public Engine {
   }
 
   Result<ForwardBackwardResult> forward_backward(ModelId id, std::span<const Datum> datums,
-                                                 std::string_view loss) override {
+                                                 const LossCall& loss) override {
     const Work work{id, datums};
     MS_ASSIGN_OR_RETURN(auto results, execute({&work, 1}, loss, true));
     return std::move(results[0]);
   }
 
   Result<std::vector<ForwardBackwardResult>> forward_backward_many(std::span<const Work> work,
-                                                                   std::string_view loss) override {
+                                                                   const LossCall& loss) override {
     return execute(work, loss, true);
   }
 
   Result<ForwardBackwardResult> forward(ModelId id, std::span<const Datum> datums,
-                                        std::string_view loss) override {
+                                        const LossCall& loss) override {
     const Work work{id, datums};
     MS_ASSIGN_OR_RETURN(auto results, execute({&work, 1}, loss, false));
     return std::move(results[0]);
@@ -152,10 +144,11 @@ class EngineImpl final : public Engine {
   Status load_state(ModelId id, const State& state) override;
   Result<TensorSet> gradients(ModelId id) const override;
 
-  Result<PlanReport> plan(ModelId id, std::string_view loss_name) override {
-    MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(loss_name));
+  Result<PlanReport> plan(ModelId id, const LossCall& call) override {
+    MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(call.name));
     const Work work{id, {}};
-    MS_ASSIGN_OR_RETURN(const Program::Key key, key_of({&work, 1}, loss, true));
+    MS_ASSIGN_OR_RETURN(Program::Key key, key_of({&work, 1}, true));
+    key.loss = loss->objective != nullptr ? &objective_loss() : loss;
     MS_ASSIGN_OR_RETURN(Program * program, programs_->get(key, options_.max_micro_batch_rows));
     return program->report();
   }
@@ -186,14 +179,9 @@ class EngineImpl final : public Engine {
     return static_cast<ModelId>(trainables_.size());
   }
 
-  Result<Program::Key> key_of(std::span<const Work> work, const LossInfo* loss,
-                              bool with_gradient) const;
+  Result<Program::Key> key_of(std::span<const Work> work, bool with_gradient) const;
   Result<std::vector<ForwardBackwardResult>> execute(std::span<const Work> work,
-                                                     std::string_view loss_name,
-                                                     bool with_gradient);
-  struct Pass;
-  Status run_leaves(Pass& pass);
-  Status run_micro_batches(Pass& pass, size_t first, size_t end);
+                                                     const LossCall& call, bool with_gradient);
 
   std::shared_ptr<const LoadedModel> model_;
   Executor& executor_;
@@ -204,19 +192,8 @@ class EngineImpl final : public Engine {
   std::unique_ptr<Programs> programs_;
 };
 
-/// One call's datums and what becomes of them.
-struct EngineImpl::Pass {
-  Program::Key key;
-  std::vector<PackItem> items;
-  std::vector<size_t> owners;          // per item: its place in the key and in the results
-  std::vector<size_t> index_in_owner;  // per item
-  std::vector<double> loss;            // per item
-  std::vector<ForwardBackwardResult> results;
-};
-
-Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, const LossInfo* loss,
-                                        bool with_gradient) const {
-  Program::Key key{.models = {}, .loss = loss, .with_gradient = with_gradient};
+Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, bool with_gradient) const {
+  Program::Key key{.models = {}, .loss = nullptr, .with_gradient = with_gradient};
   for (const Work& item : work) {
     Trainable* trainable = nullptr;
     if (item.id != kBaseModel) {
@@ -236,88 +213,17 @@ Result<Program::Key> EngineImpl::key_of(std::span<const Work> work, const LossIn
 }
 
 Result<std::vector<ForwardBackwardResult>> EngineImpl::execute(std::span<const Work> work,
-                                                               std::string_view loss_name,
+                                                               const LossCall& call,
                                                                bool with_gradient) {
-  Pass pass;
-  MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(loss_name));
-  MS_ASSIGN_OR_RETURN(pass.key, key_of(work, loss, with_gradient));
-  pass.results.resize(work.size());
+  MS_ASSIGN_OR_RETURN(const LossInfo* loss, find_loss(call.name));
+  MS_ASSIGN_OR_RETURN(LossSettings settings, complete_settings(*loss, call.settings));
+  MS_ASSIGN_OR_RETURN(Program::Key key, key_of(work, with_gradient));
+  EngineCall engine_call({executor_, *programs_, options_, model_->config.vocabulary},
+                         std::move(key), *loss, std::move(settings));
   for (size_t w = 0; w < work.size(); ++w) {
-    ForwardBackwardResult& result = pass.results[w];
-    for (size_t i = 0; i < work[w].datums.size(); ++i) {
-      const Datum& datum = work[w].datums[i];
-      MS_RETURN_IF_ERROR(
-          validate_datum(datum, i, model_->config.vocabulary, options_.max_sequence_tokens, *loss));
-      pass.items.push_back({&datum, static_cast<int32_t>(w)});
-      pass.owners.push_back(w);
-      pass.index_in_owner.push_back(i);
-      result.num_tokens += static_cast<int64_t>(datum.tokens.size());
-      result.logprobs.emplace_back(datum.tokens.size(), 0.0f);
-      for (float weight : datum.weights) result.weight_sum += static_cast<double>(weight);
-    }
+    MS_RETURN_IF_ERROR(engine_call.add(w, work[w].datums));
   }
-  pass.loss.assign(pass.items.size(), 0.0);
-  MS_RETURN_IF_ERROR(with_gradient ? run_leaves(pass)
-                                   : run_micro_batches(pass, 0, pass.items.size()));
-  // In f64 in datum order, so that it does not depend on how rows were batched.
-  for (size_t i = 0; i < pass.items.size(); ++i) {
-    pass.results[pass.owners[i]].loss_sum += pass.loss[i];
-  }
-  for (ForwardBackwardResult& result : pass.results) {
-    result.finite = std::isfinite(result.loss_sum);
-  }
-  return std::move(pass.results);
-}
-
-// A micro-batch ends where a datum begins a new gradient leaf of its model.
-Status EngineImpl::run_leaves(Pass& pass) {
-  std::vector<Trainable*> models;
-  for (const Trainable* model : pass.key.models) {
-    models.push_back(const_cast<Trainable*>(model));
-    models.back()->has_gradient = true;  // even if a later datum fails
-  }
-  size_t first = 0;
-  for (size_t i = 0; i < pass.items.size(); ++i) {
-    GradientLeaves& leaves = *models[pass.owners[i]]->leaves;
-    if (leaves.is_full()) {
-      MS_RETURN_IF_ERROR(run_micro_batches(pass, first, i));
-      MS_RETURN_IF_ERROR(leaves.close());
-      first = i;
-    }
-    leaves.count_datum();
-  }
-  return run_micro_batches(pass, first, pass.items.size());
-}
-
-Status EngineImpl::run_micro_batches(Pass& pass, size_t first, size_t end) {
-  Timeline* timeline = executor_.timeline();
-  const auto items = std::span<const PackItem>(pass.items).subspan(first, end - first);
-  for (size_t count : split_into_micro_batches(items, options_.max_micro_batch_rows)) {
-    const auto run_items = std::span<const PackItem>(pass.items).subspan(first, count);
-    SpanScope packing(timeline, SpanKind::kHost, "pack batch");
-    const Batch batch = pack(run_items, !pass.key.with_gradient);
-    packing.end();
-    const int64_t rows = static_cast<int64_t>(std::max(batch.tokens.size(), batch.picked.size()));
-    SpanScope planning(timeline, SpanKind::kHost, "plan");
-    MS_ASSIGN_OR_RETURN(Program * program, programs_->get(pass.key, plan_rows(rows)));
-    planning.end();
-    SpanScope running(timeline, SpanKind::kHost, "copy inputs");
-    program->run(batch, run_items);
-    running.end();
-    const SpanScope reading(timeline, SpanKind::kHost, "read results");
-    for (size_t i = 0; i < batch.origins.size(); ++i) {
-      const auto& origin = batch.origins[i];
-      if (origin.item < 0) continue;
-      const size_t item = first + static_cast<size_t>(origin.item);
-      pass.loss[item] += static_cast<double>(program->token_loss()[i]);
-      pass.results[pass.owners[item]]
-          .logprobs[pass.index_in_owner[item]][static_cast<size_t>(origin.position)] =
-          program->logprob()[i];
-    }
-    for (ForwardBackwardResult& result : pass.results) ++result.num_micro_batches;
-    first += count;
-  }
-  return {};
+  return engine_call.run();
 }
 
 Result<OptimStepResult> EngineImpl::optim_step(ModelId id, const AdamwOptions& options) {

@@ -20,6 +20,7 @@
 #include "mainspring/batch/datum.h"
 #include "mainspring/exec/executor.h"
 #include "mainspring/ir/dtype.h"
+#include "mainspring/losses/losses.h"
 #include "mainspring/models/adapter.h"
 #include "mainspring/models/loaded_model.h"
 #include "mainspring/nn/layers.h"
@@ -68,12 +69,13 @@ struct AdamwOptions {
 };
 
 struct ForwardBackwardResult {
-  double loss_sum = 0.0;    // sum over tokens of the loss
+  double loss_sum = 0.0;    // sum of the loss over tokens, or over the datums of an objective
   double weight_sum = 0.0;  // sum of the datums' weights: the usual normaliser
   int64_t num_tokens = 0;   // tokens that went through the model
   int64_t num_micro_batches = 0;
-  bool finite = true;                        // loss and gradients
+  bool finite = true;                        // loss, and derivatives of an objective
   std::vector<std::vector<float>> logprobs;  // per datum, per token; 0 where nothing is learned
+  LossMetrics metrics;                       // of an objective
 };
 
 struct OptimStepResult {
@@ -122,21 +124,24 @@ class Engine {
   /// precondition if `id` has one already; invalid argument for a decay outside (0, 1).
   virtual Result<ModelId> add_average(ModelId id, const EmaSettings& settings) = 0;
 
-  /// Adds the datums' gradients of the summed loss to `id`'s accumulators. Loss: "cross_entropy".
-  /// Errors: invalid argument names the datum and the field (token out of range, too long, sizes
-  /// differ, non-finite weight, unknown loss with the nearest name).
+  /// Adds the datums' gradients of the summed loss to `id`'s accumulators; `loss` is a name such as
+  /// "cross_entropy", or a name with settings. An objective (losses/objective.h) is evaluated
+  /// between the forward pass and the gradient. Errors: before any work, invalid argument names the
+  /// datum and the field (token out of range, too long, sizes differ, non-finite value, an input
+  /// that the loss lacks or that no loss knows), the unknown loss or setting with the nearest name,
+  /// or the group that the objective refuses.
   virtual Result<ForwardBackwardResult> forward_backward(ModelId id, std::span<const Datum> datums,
-                                                         std::string_view loss) = 0;
+                                                         const LossCall& loss) = 0;
   /// Several models' datums in one pass over the base (adapters only).
   struct Work {
     ModelId id;
     std::span<const Datum> datums;
   };
   virtual Result<std::vector<ForwardBackwardResult>> forward_backward_many(
-      std::span<const Work> work, std::string_view loss) = 0;
-  /// The same without gradients.
+      std::span<const Work> work, const LossCall& loss) = 0;
+  /// The same without gradients; `logprobs` has every position, learned or not.
   virtual Result<ForwardBackwardResult> forward(ModelId id, std::span<const Datum> datums,
-                                                std::string_view loss) = 0;
+                                                const LossCall& loss) = 0;
   /// Chooses the optimizer of each parameter of `id` and forgets the states of the one before;
   /// without it AdamW moves all. Errors: invalid argument as of assign_params (optim/).
   virtual Status set_optimizer(ModelId id, const OptimizerPlan& plan) = 0;
@@ -163,7 +168,7 @@ class Engine {
   virtual Result<TensorSet> gradients(ModelId id) const = 0;
 
   /// The plan of a full micro-batch of `id` with gradients, made if it is not there yet.
-  virtual Result<PlanReport> plan(ModelId id, std::string_view loss) = 0;
+  virtual Result<PlanReport> plan(ModelId id, const LossCall& loss) = 0;
 
   /// Bytes held now and the peak since creation (weights, optimizer state, gradients, arena).
   virtual int64_t current_bytes() const = 0;

@@ -58,13 +58,35 @@ Tensor trace_loss(Tracer& tracer, const nn::Params& params, const ModelConfig& c
   return token_loss;
 }
 
+constexpr std::string_view kByLogprob = "by_logprob";
+
 }  // namespace
 
-void Program::run(const Batch& batch, std::span<const PackItem> items) {
+const LossInfo& logprob_loss() {
+  static constexpr LossInfo kLoss{
+      .name = "logprob", .inputs = {}, .trace = [](const LossInputs& in) { return in.logprob; }};
+  return kLoss;
+}
+
+const LossInfo& objective_loss() {
+  static constexpr LossInfo kLoss{
+      .name = "objective", .inputs = {&kByLogprob, 1}, .trace = [](const LossInputs& in) {
+        return mul(in.logprob, in.inputs[0]);
+      }};
+  return kLoss;
+}
+
+void Program::run(const Batch& batch, std::span<const PackItem> items,
+                  std::span<const float> by_logprob) {
   copy_in(*inputs_.at(kTokensInput), batch.tokens.data(), batch.tokens.size() * sizeof(int32_t));
   copy_in(*inputs_.at(kTargetsInput), batch.targets.data(), batch.targets.size() * sizeof(int32_t));
   for (std::string_view name : loss_->inputs) {
     const std::string key(name);
+    if (name == kByLogprob) {
+      MS_CHECK(by_logprob.size() == batch.picked.size(), "one derivative per pick");
+      copy_in(*inputs_.at("loss." + key), by_logprob.data(), by_logprob.size_bytes());
+      continue;
+    }
     const std::vector<float> values =
         key == "weights" ? batch.weights : pack_input(batch, items, key);
     copy_in(*inputs_.at("loss." + key), values.data(), values.size() * sizeof(float));

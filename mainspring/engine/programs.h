@@ -22,6 +22,11 @@ namespace mainspring {
 
 struct Trainable;  // engine/trainable.h
 
+/// What the engine traces in place of an objective (losses/objective.h): the log-probabilities
+/// alone, and with gradients the sum of by_logprob_t * logprob_t.
+const LossInfo& logprob_loss();
+const LossInfo& objective_loss();
+
 /// A compiled forward or forward-backward graph with its input buffers.
 class Program {
  public:
@@ -32,8 +37,9 @@ class Program {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  /// Fills the inputs from a packed batch, runs, and leaves results in outputs.
-  void run(const Batch& batch, std::span<const PackItem> items);
+  /// Fills the inputs from a packed batch, runs, and leaves results in outputs. `by_logprob`
+  /// (picked): of objective_loss().
+  void run(const Batch& batch, std::span<const PackItem> items, std::span<const float> by_logprob);
 
   const float* logprob() const;     // (picked)
   const float* token_loss() const;  // (picked)

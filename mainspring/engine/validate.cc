@@ -1,7 +1,10 @@
 #include "mainspring/engine/validate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+
+#include "mainspring/base/nearest.h"
 
 namespace mainspring {
 namespace {
@@ -43,6 +46,24 @@ Status check_range(const char* name, double value, double low, double high, cons
                           std::to_string(value));
 }
 
+// A name that no loss reads is mistyped; one that another loss reads may stay, as when rollouts are
+// scored under several.
+Status check_input_names(const Datum& datum, size_t index) {
+  if (datum.inputs.empty()) return {};
+  std::vector<std::string> known;
+  for (const LossInfo& loss : loss_table()) {
+    known.insert(known.end(), loss.inputs.begin(), loss.inputs.end());
+    known.insert(known.end(), loss.optional_inputs.begin(), loss.optional_inputs.end());
+  }
+  std::erase(known, "weights");  // Datum::weights
+  for (const auto& [name, values] : datum.inputs) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return invalid_argument(where(index, "inputs") + "no loss reads \"" + name +
+                            "\", nearest is \"" + nearest_name(name, known) + "\"");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate_datum(const Datum& datum, size_t index, int64_t vocabulary, int64_t max_tokens,
@@ -69,7 +90,12 @@ Status validate_datum(const Datum& datum, size_t index, int64_t vocabulary, int6
     }
     MS_RETURN_IF_ERROR(check_values(found->second, length, found->first, index));
   }
-  return {};
+  for (std::string_view name : loss.optional_inputs) {
+    const auto found = datum.inputs.find(std::string(name));
+    if (found == datum.inputs.end()) continue;
+    MS_RETURN_IF_ERROR(check_values(found->second, length, found->first, index));
+  }
+  return check_input_names(datum, index);
 }
 
 Status validate_adamw(const AdamwOptions& o) {

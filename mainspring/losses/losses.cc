@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mainspring/base/nearest.h"
+#include "mainspring/losses/importance_sampling.h"
 #include "mainspring/losses/policy_losses.h"
 #include "mainspring/losses/preference_losses.h"
 
@@ -37,6 +38,7 @@ constexpr LossInfo group_row(std::string_view name, std::span<const std::string_
 constexpr LossInfo kTable[] = {
     {"cross_entropy", kWeightsOnly, cross_entropy},
     {"cross_entropy_z", kWeightsAndZ, cross_entropy_z},
+    {.name = "importance_sampling", .inputs = kPolicyInputs, .objective = importance_sampling},
     policy_row("ppo", ppo, kPpoSettings),
     policy_row("cispo", cispo, kCispoSettings),
     policy_row("dro", dro, kDroSettings),
