@@ -76,6 +76,49 @@ TEST(PolicyLoss, RefusesWhatItCannotKeep) {
   expect_refused(g.run("value"), "scalar head");
 }
 
+// On-policy distillation: advantages are the teacher's less the student's log-probability. Every
+// token of a vocabulary of five stands once, weighted by its probability, so the sum is the
+// expectation; its derivative by the student's logits is that of KL(student || teacher).
+TEST(Distillation, ImportanceSamplingDescendsTheReverseKl) {
+  const double logits[] = {0.3, -1.1, 0.8, 0.0, -0.4};
+  const double teacher_logits[] = {-0.2, 0.5, 0.1, -0.9, 0.6};
+  const auto log_softmax = [](std::span<const double> x) {
+    double sum = 0.0;
+    for (const double value : x) sum += std::exp(value);
+    std::vector<double> out;
+    for (const double value : x) out.push_back(value - std::log(sum));
+    return out;
+  };
+  const auto student = log_softmax(logits);
+  const auto teacher = log_softmax(teacher_logits);
+  Datum datum;
+  std::vector<float> logprobs;
+  double kl = 0.0;
+  for (size_t x = 0; x < 5; ++x) {
+    const double p = std::exp(student[x]);
+    kl += p * (student[x] - teacher[x]);
+    datum.weights.push_back(static_cast<float>(p));
+    datum.inputs["advantages"].push_back(static_cast<float>(teacher[x] - student[x]));
+    datum.inputs["logprobs"].push_back(static_cast<float>(student[x]));
+    logprobs.push_back(static_cast<float>(student[x]));
+  }
+  const LossInfo& loss = *find_loss("importance_sampling").value();
+  const ObjectiveItem item{&datum, logprobs, {}};
+  ObjectiveGradient gradient{.by_logprob = std::vector<double>(5), .by_value = {}};
+  LossMetrics metrics;
+  ASSERT_TRUE(
+      loss.objective({&item, 1}, complete_settings(loss, {}).value(), {&gradient, 1}, metrics)
+          .ok());
+  for (size_t k = 0; k < 5; ++k) {
+    double by_logit = 0.0;
+    for (size_t x = 0; x < 5; ++x) {
+      by_logit += gradient.by_logprob[x] * ((x == k ? 1.0 : 0.0) - std::exp(student[k]));
+    }
+    const double expected = std::exp(student[k]) * (student[k] - teacher[k] - kl);
+    EXPECT_NEAR(by_logit, expected, 1e-6);  // inputs are rounded to f32
+  }
+}
+
 TEST(PreferenceLoss, EqualPolicyAndReferenceGiveLogTwo) {
   Fixture f;
   f.add(2, {-1.0f, -3.0f}, {{"ref_logprobs", {-1.0f, -3.0f}}});
