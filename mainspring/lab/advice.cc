@@ -144,7 +144,8 @@ Finding waiting(const Profile& profile, const ProfileFacts&) {
     longest = line.waiting_ns;
     worst = line.name + (line.phase.empty() ? "" : " (" + line.phase + ")");
   }
-  return {share, "Threads wait for each other " + percent(share) + " of the time, most in " + worst +
+  return {share, "Threads wait for each other " + percent(share) + " of the time, most in " +
+                     worst +
                      ": an op's work is cut too coarsely for them. More rows in a micro-batch give "
                      "each more to do; for a model this small fewer --threads may be as fast."};
 }
