@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -123,6 +125,12 @@ struct OptimRecipe {
   double final_ratio = 0.0;
 };
 
+/// kind = "preference".
+struct PreferenceRecipe {
+  std::string loss = "dpo";
+  std::map<std::string, double, std::less<>> settings;  // those given; the loss has the others
+};
+
 struct CheckpointRecipe {
   int64_t every = 0;  // 0: the last step only
   int64_t keep_last = 3;
@@ -130,7 +138,8 @@ struct CheckpointRecipe {
 };
 
 struct Recipe {
-  std::string title;  // of the report; the file's stem
+  std::string kind = "supervised";  // what is learned from: recipe_kinds()
+  std::string title;                // of the report; the file's stem
   uint64_t seed = 0;
   ModelRecipe model;
   DataRecipe data;
@@ -138,9 +147,13 @@ struct Recipe {
   TrainRecipe train;
   OptimRecipe optim;
   CheckpointRecipe checkpoint;
+  PreferenceRecipe preference;
 
   std::vector<RecipeValue> values;  // every key with its value and origin, in table order
 };
+
+/// What `kind` may say.
+const std::vector<std::string>& recipe_kinds();
 
 /// One row of the key table, for --help and documentation.
 struct RecipeKey {
