@@ -9,6 +9,11 @@
 
 namespace mainspring {
 
+/// Datum::role in preference groups.
+inline constexpr int32_t kChosen = 1;
+inline constexpr int32_t kRejected = 2;
+inline constexpr int32_t kMismatched = 3;  // kto: a prompt with another prompt's answer
+
 /// One sequence. Position t predicts targets[t]; weights[t] == 0 means that nothing is learned
 /// there. Sizes: tokens, targets, weights and every per-token input are equally long.
 struct Datum {
@@ -22,7 +27,7 @@ struct Datum {
   std::vector<int32_t> candidates;       // (tokens, k)
   std::vector<float> candidate_weights;  // (tokens, k)
   int64_t group = -1;                    // for losses over groups; -1: alone
-  int32_t role = 0;                      // within its group, by the loss: 1 chosen, 2 rejected
+  int32_t role = 0;                      // within its group, by the loss: kChosen, kRejected, ...
   uint64_t sample_index = 0;  // global sample number: the key of its random numbers (rule 18)
   uint32_t epoch = 0;
 };

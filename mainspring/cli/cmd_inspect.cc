@@ -36,19 +36,31 @@ std::string visible(const std::string& text) {
   return out;
 }
 
+// Token by token, what is learned marked.
+void print_pieces(const std::vector<std::string>& pieces, const std::vector<uint8_t>& mask,
+                  bool colour) {
+  for (size_t t = 0; t < pieces.size(); ++t) {
+    const bool learned = mask[t] != 0;
+    if (colour)
+      std::printf("%s%s\033[0m", learned ? "\033[30;42m" : "\033[2m", visible(pieces[t]).c_str());
+    else
+      std::printf("%s%s%s", learned ? "[" : "", visible(pieces[t]).c_str(), learned ? "]" : "");
+  }
+}
+
 void print_row(const DescribedRow& row, bool colour) {
-  std::printf("%s:%lld  %zu tokens%s\n", row.file.c_str(), static_cast<long long>(row.line),
-              row.row.tokens.size(),
+  std::string sizes = std::to_string(row.row.tokens.size());
+  if (row.row.is_pair()) sizes += " and " + std::to_string(row.row.rejected.size());
+  std::printf("%s:%lld  %s tokens%s\n", row.file.c_str(), static_cast<long long>(row.line),
+              sizes.c_str(),
               row.use == RowUse::kUsed      ? ""
               : row.use == RowUse::kTooLong ? "  LEFT OUT: too long"
                                             : "  LEFT OUT: nothing to learn");
-  for (size_t t = 0; t < row.pieces.size(); ++t) {
-    const bool learned = row.row.mask[t] != 0;
-    if (colour)
-      std::printf("%s%s\033[0m", learned ? "\033[30;42m" : "\033[2m",
-                  visible(row.pieces[t]).c_str());
-    else
-      std::printf("%s%s%s", learned ? "[" : "", visible(row.pieces[t]).c_str(), learned ? "]" : "");
+  if (row.row.is_pair()) std::printf("chosen: ");
+  print_pieces(row.pieces, row.row.mask, colour);
+  if (row.row.is_pair()) {
+    std::printf("\nrejected: ");
+    print_pieces(row.rejected_pieces, row.row.rejected_mask, colour);
   }
   std::printf("\n\n");
 }
@@ -61,6 +73,11 @@ void print_row_json(const DescribedRow& row) {
   json["tokens"] = row.row.tokens;
   json["mask"] = row.row.mask;
   json["pieces"] = row.pieces;
+  if (row.row.is_pair()) {
+    json["rejected"] = row.row.rejected;
+    json["rejected_mask"] = row.row.rejected_mask;
+    json["rejected_pieces"] = row.rejected_pieces;
+  }
   std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }
 

@@ -167,7 +167,7 @@ Result<std::vector<Datum>> DataLoader::next(int64_t n) {
     SourceReport& report = impl_->reports[sample.source];
     ++report.num_used;
     add_to(report, sample.left_out);
-    datums.push_back(std::move(sample.datum));
+    for (Datum& datum : sample.datums) datums.push_back(std::move(datum));
     impl_->state = std::move(sample.state);
   }
   return datums;
@@ -189,10 +189,11 @@ Result<DataLoader::HeldOut> DataLoader::held_out(int64_t max_rows) const {
   MS_RETURN_IF_ERROR(run_with_deadline(
       read_options.activity, impl_->options.stall_timeout_s,
       [out, read_options, max_rows, corpus = impl_->corpus, encoder = impl_->encoder]() -> Status {
+        int64_t num_used = 0;
         for (size_t s = 0; s < corpus->sources().size(); ++s) {
           const Corpus::Source& source = corpus->sources()[s];
           for (int64_t i = 0; i < source.num_held_out; ++i) {
-            if (max_rows > 0 && static_cast<int64_t>(out->datums.size()) >= max_rows) return {};
+            if (max_rows > 0 && num_used >= max_rows) return {};
             const int64_t index = corpus->held_out_row(static_cast<int>(s), i);
             MS_ASSIGN_OR_RETURN(const RowList::Row place, source.rows->read(index, read_options));
             MS_ASSIGN_OR_RETURN(const EncodedRow row, encoder->encode(place.text, place.where()));
@@ -200,8 +201,7 @@ Result<DataLoader::HeldOut> DataLoader::held_out(int64_t max_rows) const {
               ++out->num_left_out;
               continue;
             }
-            out->datums.push_back(make_next_token_datum(row.tokens, row.mask));
-            out->datums.back().sample_index = out->datums.size() - 1;
+            append_datums(row, static_cast<uint64_t>(num_used++), 0, out->datums);
           }
         }
         return {};
@@ -225,7 +225,8 @@ Result<std::vector<DescribedRow>> DataLoader::describe_next(int64_t n) const {
                             described.file = row.place.file;
                             described.line = row.place.line;
                             described.use = row.use;
-                            described.pieces = encoder->pieces(row.row);
+                            described.pieces = encoder->pieces(row.row.tokens);
+                            described.rejected_pieces = encoder->pieces(row.row.rejected);
                             described.row = std::move(row.row);
                             out->push_back(std::move(described));
                           }
@@ -254,17 +255,19 @@ Result<DataLoader::Survey> DataLoader::survey() const {
             MS_ASSIGN_OR_RETURN(row.place, rows.read(i, read_options));
             MS_ASSIGN_OR_RETURN(row.row, encoder->encode(row.place.text, row.place.where()));
             row.use = encoder->use_of(row.row);
-            const auto num_tokens = static_cast<int64_t>(row.row.tokens.size());
-            out->longest_tokens = std::max(out->longest_tokens, num_tokens);
+            const size_t longest = std::max(row.row.tokens.size(), row.row.rejected.size());
+            out->longest_tokens = std::max(out->longest_tokens, static_cast<int64_t>(longest));
             if (row.use != RowUse::kUsed) {
               left_out.add(row, encoder->options().max_tokens);
               continue;
             }
             ++out->sources[s].num_used;
-            out->num_tokens += num_tokens;
+            out->num_tokens +=
+                static_cast<int64_t>(row.row.tokens.size() + row.row.rejected.size());
             // The first token is never predicted.
-            for (size_t t = 1; t < row.row.mask.size(); ++t)
-              out->num_learned += row.row.mask[t] != 0;
+            for (const std::vector<uint8_t>* mask : {&row.row.mask, &row.row.rejected_mask}) {
+              for (size_t t = 1; t < mask->size(); ++t) out->num_learned += (*mask)[t] != 0;
+            }
           }
           add_to(out->sources[s], left_out);
         }
@@ -299,16 +302,16 @@ Result<DataLoader::HeldOut> read_rows(const std::vector<std::string>& files,
       [out, read_options, max_rows, files, encoder = std::move(encoder)]() -> Status {
         MS_ASSIGN_OR_RETURN(const std::shared_ptr<const RowList> rows,
                             RowList::open(files, read_options));
+        int64_t num_used = 0;
         for (int64_t i = 0; i < rows->num_rows(); ++i) {
-          if (max_rows > 0 && static_cast<int64_t>(out->datums.size()) >= max_rows) break;
+          if (max_rows > 0 && num_used >= max_rows) break;
           MS_ASSIGN_OR_RETURN(const RowList::Row place, rows->read(i, read_options));
           MS_ASSIGN_OR_RETURN(const EncodedRow row, encoder->encode(place.text, place.where()));
           if (encoder->use_of(row) != RowUse::kUsed) {
             ++out->num_left_out;
             continue;
           }
-          out->datums.push_back(make_next_token_datum(row.tokens, row.mask));
-          out->datums.back().sample_index = out->datums.size() - 1;
+          append_datums(row, static_cast<uint64_t>(num_used++), 0, out->datums);
         }
         return {};
       }));

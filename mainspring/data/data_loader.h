@@ -53,6 +53,7 @@ struct DescribedRow {
   RowUse use = RowUse::kUsed;
   EncodedRow row;
   std::vector<std::string> pieces;  // per token
+  std::vector<std::string> rejected_pieces;
 };
 
 /// One line per source for people, such as

@@ -29,9 +29,7 @@ Result<Sample> next_sample(SampleStream& stream, const Corpus& corpus, const Row
     MS_ASSIGN_OR_RETURN(const ReadRow row, stream.next_row());
     sample.source = row.source;
     if (row.use == RowUse::kUsed) {
-      sample.datum = make_next_token_datum(row.row.tokens, row.row.mask);
-      sample.datum.sample_index = row.sample;
-      sample.datum.epoch = row.epoch;
+      append_datums(row.row, row.sample, row.epoch, sample.datums);
       sample.state = stream.state();
       return sample;
     }

@@ -28,7 +28,7 @@ struct LeftOut {
 
 /// A usable sample with all that the loader keeps of it.
 struct Sample {
-  Datum datum;
+  std::vector<Datum> datums;  // one, or a pair
   int source = 0;
   LeftOut left_out;
   DataState state;  // of the stream after it

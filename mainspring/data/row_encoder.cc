@@ -39,14 +39,46 @@ RowEncoder::RowEncoder(std::shared_ptr<const Tokenizer> tokenizer,
       chat_template_(std::move(chat_template)),
       options_(options) {}
 
+void append_datums(const EncodedRow& row, uint64_t sample, uint32_t epoch,
+                   std::vector<Datum>& datums) {
+  const size_t first = datums.size();
+  datums.push_back(make_next_token_datum(row.tokens, row.mask));
+  if (row.is_pair()) {
+    datums.push_back(make_next_token_datum(row.rejected, row.rejected_mask));
+    datums[first].role = kChosen;
+    datums[first + 1].role = kRejected;
+  }
+  for (size_t i = first; i < datums.size(); ++i) {
+    if (row.is_pair()) datums[i].group = static_cast<int64_t>(sample);
+    datums[i].sample_index = sample;
+    datums[i].epoch = epoch;
+  }
+}
+
 Status RowEncoder::check(std::string_view json_line, std::string_view where) const {
+  if (options_.format == RowFormat::kPreference) return parse_pair(json_line, where).status();
   return parse_row(json_line, where, options_.format).status();
 }
 
 Result<EncodedRow> RowEncoder::encode(std::string_view json_line, std::string_view where) const {
-  MS_ASSIGN_OR_RETURN(const ParsedRow parsed, parse_row(json_line, where, options_.format));
   EncodedRow out;
+  if (options_.format == RowFormat::kPreference) {
+    MS_ASSIGN_OR_RETURN(const ParsedPair pair, parse_pair(json_line, where));
+    EncodedRow rejected;
+    MS_RETURN_IF_ERROR(encode_parsed(pair.chosen, out).with_context(where));
+    MS_RETURN_IF_ERROR(encode_parsed(pair.rejected, rejected).with_context(where));
+    out.format = RowFormat::kPreference;
+    out.rejected = std::move(rejected.tokens);
+    out.rejected_mask = std::move(rejected.mask);
+    return out;
+  }
+  MS_ASSIGN_OR_RETURN(const ParsedRow parsed, parse_row(json_line, where, options_.format));
   out.format = parsed.format;
+  MS_RETURN_IF_ERROR(encode_parsed(parsed, out).with_context(where));
+  return out;
+}
+
+Status RowEncoder::encode_parsed(const ParsedRow& parsed, EncodedRow& out) const {
   Status status;
   if (parsed.format == RowFormat::kTokens) {
     status = encode_tokens(parsed, out);
@@ -63,8 +95,7 @@ Result<EncodedRow> RowEncoder::encode(std::string_view json_line, std::string_vi
     status = append_text(parsed.text, true, true, out);
     if (status.ok()) status = append_eos(true, out);
   }
-  if (!status.ok()) return status.with_context(where);
-  return out;
+  return status;
 }
 
 Status RowEncoder::append_text(std::string_view text, bool around, bool learned,
@@ -139,19 +170,21 @@ Status RowEncoder::encode_tokens(const ParsedRow& parsed, EncodedRow& out) const
 }
 
 RowUse RowEncoder::use_of(const EncodedRow& row) const {
-  if (options_.max_tokens > 0 && static_cast<int64_t>(row.tokens.size()) > options_.max_tokens) {
-    return RowUse::kTooLong;
-  }
+  const auto longest = static_cast<int64_t>(std::max(row.tokens.size(), row.rejected.size()));
+  if (options_.max_tokens > 0 && longest > options_.max_tokens) return RowUse::kTooLong;
   // Nothing comes before the first token, so it cannot be learned.
-  const bool learns = row.mask.size() > 1 && std::any_of(row.mask.begin() + 1, row.mask.end(),
-                                                         [](uint8_t m) { return m != 0; });
-  return learns ? RowUse::kUsed : RowUse::kEmptyMask;
+  const auto learns = [](const std::vector<uint8_t>& mask) {
+    return mask.size() > 1 &&
+           std::any_of(mask.begin() + 1, mask.end(), [](uint8_t m) { return m != 0; });
+  };
+  const bool is_used = learns(row.mask) && (!row.is_pair() || learns(row.rejected_mask));
+  return is_used ? RowUse::kUsed : RowUse::kEmptyMask;
 }
 
-std::vector<std::string> RowEncoder::pieces(const EncodedRow& row) const {
+std::vector<std::string> RowEncoder::pieces(const std::vector<int32_t>& tokens) const {
   std::vector<std::string> out;
-  out.reserve(row.tokens.size());
-  for (const int32_t token : row.tokens) {
+  out.reserve(tokens.size());
+  for (const int32_t token : tokens) {
     if (tokenizer_ == nullptr) {
       out.push_back("[" + std::to_string(token) + "]");
       continue;

@@ -36,7 +36,16 @@ struct EncodedRow {
   RowFormat format = RowFormat::kText;
   std::vector<int32_t> tokens;
   std::vector<uint8_t> mask;  // as long as tokens
+  // Of a pair, whose chosen answer is above; empty otherwise.
+  std::vector<int32_t> rejected;
+  std::vector<uint8_t> rejected_mask;
+
+  bool is_pair() const { return format == RowFormat::kPreference; }
 };
+
+/// Adds the datum of a row, or the two of a pair: a group with the sample's number, chosen first.
+void append_datums(const EncodedRow& row, uint64_t sample, uint32_t epoch,
+                   std::vector<Datum>& datums);
 
 /// Why a row that reads well is not trained on.
 enum class RowUse { kUsed, kEmptyMask, kTooLong };
@@ -72,11 +81,12 @@ class RowEncoder {
   RowUse use_of(const EncodedRow& row) const;
 
   /// The text each token stands for, for people to read.
-  std::vector<std::string> pieces(const EncodedRow& row) const;
+  std::vector<std::string> pieces(const std::vector<int32_t>& tokens) const;
 
   const Options& options() const { return options_; }
 
  private:
+  Status encode_parsed(const ParsedRow& parsed, EncodedRow& out) const;
   Status append_text(std::string_view text, bool around, bool learned, EncodedRow& out) const;
   Status append_eos(bool learned, EncodedRow& out) const;
   Status encode_chat(const ParsedRow& parsed, EncodedRow& out) const;

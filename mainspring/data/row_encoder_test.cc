@@ -27,14 +27,14 @@ RowEncoder encoder_of(RowEncoderOptions options = {}, std::string_view source = 
 /// The learned tokens' text, and how many are not.
 std::string learned(const RowEncoder& encoder, const EncodedRow& row) {
   std::string text;
-  const auto pieces = encoder.pieces(row);
+  const auto pieces = encoder.pieces(row.tokens);
   for (size_t t = 0; t < pieces.size(); ++t) text += row.mask[t] ? pieces[t] : "";
   return text;
 }
 
 std::string whole(const RowEncoder& encoder, const EncodedRow& row) {
   std::string text;
-  for (const std::string& piece : encoder.pieces(row)) text += piece;
+  for (const std::string& piece : encoder.pieces(row.tokens)) text += piece;
   return text;
 }
 

@@ -13,6 +13,7 @@ enum class RowFormat {
   kCompletion,  // `prompt` and `completion`: both strings or both message lists; optional `tools`
   kTokens,      // `tokens`, optional `mask`
   kText,        // `text`
+  kPreference,  // `prompt`, `chosen`, `rejected`; never seen from the fields, only when asked for
 };
 
 /// "auto", "chat", "completion", "tokens", "text". Errors: invalid argument with the nearest name.

@@ -102,8 +102,9 @@ Status read_chat(Json& row, std::string_view where, ParsedRow& out) {
   return {};
 }
 
-Status read_completion(Json& row, std::string_view where, ParsedRow& out) {
-  for (const char* field : {"prompt", "completion"}) {
+// `answer`: the field of what follows the prompt.
+Status read_completion(Json& row, std::string_view where, const char* answer, ParsedRow& out) {
+  for (const char* field : {"prompt", answer}) {
     const auto found = row.find(field);
     if (found == row.end() || found->is_null()) {
       return wrong(where, field, "is missing; expected a string or a list of messages");
@@ -113,10 +114,10 @@ Status read_completion(Json& row, std::string_view where, ParsedRow& out) {
     }
   }
   Json& prompt = row["prompt"];
-  Json& completion = row["completion"];
+  Json& completion = row[answer];
   if (prompt.is_string() != completion.is_string()) {
     return expected(
-        where, "completion",
+        where, answer,
         prompt.is_string() ? "a string, as prompt is" : "a list of messages, as prompt is",
         completion);
   }
@@ -126,7 +127,7 @@ Status read_completion(Json& row, std::string_view where, ParsedRow& out) {
     return {};
   }
   MS_RETURN_IF_ERROR(check_messages(prompt, where, "prompt"));
-  MS_RETURN_IF_ERROR(check_messages(completion, where, "completion"));
+  MS_RETURN_IF_ERROR(check_messages(completion, where, answer));
   MS_ASSIGN_OR_RETURN(out.tools, read_tools(row, where));
   out.messages = std::move(prompt);
   out.first_completion = out.messages.size();
@@ -135,14 +136,15 @@ Status read_completion(Json& row, std::string_view where, ParsedRow& out) {
   return {};
 }
 
-Status read_tokens(const Json& row, std::string_view where, ParsedRow& out) {
-  const auto tokens = row.find("tokens");
-  if (tokens == row.end()) return wrong(where, "tokens", "is missing");
-  if (!tokens->is_array()) return expected(where, "tokens", "a list of integers", *tokens);
-  out.tokens.reserve(tokens->size());
+// Adds row[field] to out.tokens.
+Status read_token_list(const Json& row, std::string_view where, const std::string& field,
+                       ParsedRow& out) {
+  const auto tokens = row.find(field);
+  if (tokens == row.end()) return wrong(where, field, "is missing");
+  if (!tokens->is_array()) return expected(where, field, "a list of integers", *tokens);
   for (size_t i = 0; i < tokens->size(); ++i) {
     const Json& token = (*tokens)[i];
-    const std::string at = "tokens[" + std::to_string(i) + "]";
+    const std::string at = field + "[" + std::to_string(i) + "]";
     if (!token.is_number_integer()) return expected(where, at, "an integer", token);
     const bool fits = token.is_number_unsigned()
                           ? token.get<uint64_t>() <= std::numeric_limits<int32_t>::max()
@@ -151,6 +153,11 @@ Status read_tokens(const Json& row, std::string_view where, ParsedRow& out) {
     if (!fits) return wrong(where, at, "expected a token number, got " + json_text(token));
     out.tokens.push_back(token.get<int32_t>());
   }
+  return {};
+}
+
+Status read_tokens(const Json& row, std::string_view where, ParsedRow& out) {
+  MS_RETURN_IF_ERROR(read_token_list(row, where, "tokens", out));
   const auto mask = row.find("mask");
   if (mask == row.end() || mask->is_null()) {
     out.mask.assign(out.tokens.size(), 1);
@@ -171,6 +178,55 @@ Status read_tokens(const Json& row, std::string_view where, ParsedRow& out) {
     }
     out.mask.push_back(entry == true || entry == 1 ? 1 : 0);
   }
+  return {};
+}
+
+// Whether a field is a list of token numbers, and not of messages.
+bool is_token_list(const Json& row, const char* field) {
+  const auto found = row.find(field);
+  return found != row.end() && found->is_array() && !found->empty() &&
+         std::none_of(found->begin(), found->end(), [](const Json& e) { return e.is_object(); });
+}
+
+// A pair of whole conversations: the prompt is the messages that they begin with in common.
+Status split_off_prompt(Json& row, std::string_view where) {
+  if (!row.contains("chosen") || !row["chosen"].is_array() || is_token_list(row, "chosen") ||
+      !row.contains("rejected") || !row["rejected"].is_array()) {
+    return wrong(where, "prompt",
+                 "is missing; only chosen and rejected that are lists of messages go without it");
+  }
+  const Json& chosen = row["chosen"];
+  const Json& rejected = row["rejected"];
+  size_t common = 0;
+  while (common < chosen.size() && common < rejected.size() && chosen[common] == rejected[common]) {
+    ++common;
+  }
+  if (common == 0) {
+    return wrong(where, "prompt",
+                 "is missing, and chosen and rejected begin with no message in "
+                 "common that could be it");
+  }
+  const auto part = [](const Json& list, size_t begin, size_t end) {
+    Json out = Json::array();
+    for (size_t i = begin; i < end; ++i) out.push_back(list[i]);
+    return out;
+  };
+  row["prompt"] = part(chosen, 0, common);
+  for (const char* field : {"chosen", "rejected"}) {
+    row[field] = part(row[field], common, row[field].size());
+  }
+  return {};
+}
+
+// A prompt with one of its answers, as a row of its own.
+Status read_answer(Json& row, std::string_view where, const char* field, ParsedRow& out) {
+  out.format = RowFormat::kCompletion;
+  if (!is_token_list(row, "prompt")) return read_completion(row, where, field, out);
+  out.format = RowFormat::kTokens;
+  MS_RETURN_IF_ERROR(read_token_list(row, where, "prompt", out));
+  out.mask.assign(out.tokens.size(), 0);
+  MS_RETURN_IF_ERROR(read_token_list(row, where, field, out));
+  out.mask.resize(out.tokens.size(), 1);
   return {};
 }
 
@@ -236,13 +292,15 @@ std::string_view row_format_name(RowFormat format) {
       return "tokens";
     case RowFormat::kText:
       return "text";
+    case RowFormat::kPreference:
+      return "preference";
   }
   return "?";
 }
 
 const std::vector<std::string>& row_field_names() {
-  static const std::vector<std::string> kNames = {"messages", "tools", "prompt", "completion",
-                                                  "tokens",   "mask",  "text"};
+  static const std::vector<std::string> kNames = {
+      "messages", "tools", "prompt", "completion", "tokens", "mask", "text", "chosen", "rejected"};
   return kNames;
 }
 
@@ -264,7 +322,7 @@ Result<ParsedRow> parse_row(std::string_view json_line, std::string_view where, 
       MS_RETURN_IF_ERROR(read_chat(row, where, out));
       break;
     case RowFormat::kCompletion:
-      MS_RETURN_IF_ERROR(read_completion(row, where, out));
+      MS_RETURN_IF_ERROR(read_completion(row, where, "completion", out));
       break;
     case RowFormat::kTokens:
       MS_RETURN_IF_ERROR(read_tokens(row, where, out));
@@ -272,8 +330,24 @@ Result<ParsedRow> parse_row(std::string_view json_line, std::string_view where, 
     case RowFormat::kText:
       MS_RETURN_IF_ERROR(read_text(row, where, out));
       break;
+    case RowFormat::kPreference:
+      return internal_error("a pair is read by parse_pair");
   }
   return out;
+}
+
+Result<ParsedPair> parse_pair(std::string_view json_line, std::string_view where) {
+  MS_ASSIGN_OR_RETURN(Json row, parse_line(json_line, where));
+  if (!row.is_object()) {
+    return invalid_argument(std::string(where) + ": expected one JSON object a line, got " +
+                            std::string(json_kind(row)));
+  }
+  if (!row.contains("prompt")) MS_RETURN_IF_ERROR(split_off_prompt(row, where));
+  ParsedPair pair;
+  Json copy = row;
+  MS_RETURN_IF_ERROR(read_answer(copy, where, "chosen", pair.chosen));
+  MS_RETURN_IF_ERROR(read_answer(row, where, "rejected", pair.rejected));
+  return pair;
 }
 
 }  // namespace mainspring

@@ -36,4 +36,15 @@ const std::vector<std::string>& row_field_names();
 /// `where` ("train.jsonl:12") heads every error. Errors: invalid argument.
 Result<ParsedRow> parse_row(std::string_view json_line, std::string_view where, RowFormat format);
 
+/// A prompt with two answers, each as a row of format kCompletion or kTokens.
+struct ParsedPair {
+  ParsedRow chosen;
+  ParsedRow rejected;
+};
+
+/// A row of preferences: `prompt`, `chosen`, `rejected`, all strings, message lists (then the
+/// prompt may be the common beginning of both answers), or lists of token numbers. Errors: as
+/// parse_row.
+Result<ParsedPair> parse_pair(std::string_view json_line, std::string_view where);
+
 }  // namespace mainspring

@@ -172,6 +172,10 @@ TEST(RowParser, MutatedRowsNeverCrash) {
     if (row.ok()) {
       EXPECT_EQ(row->mask.size(), row->tokens.size());
     }
+    const auto pair = parse_pair(line, "f:1");
+    if (pair.ok()) {
+      EXPECT_EQ(pair->rejected.mask.size(), pair->rejected.tokens.size());
+    }
   }
 }
 

@@ -1,10 +1,13 @@
 #include "mainspring/data/sample_stream.h"
 
+#include <algorithm>
+
 namespace mainspring {
 
 std::string left_out_note(const ReadRow& row, int64_t max_tokens) {
   if (row.use != RowUse::kTooLong) return row.place.where();
-  return row.place.where() + ": " + std::to_string(row.row.tokens.size()) + " tokens, at most " +
+  const size_t longest = std::max(row.row.tokens.size(), row.row.rejected.size());
+  return row.place.where() + ": " + std::to_string(longest) + " tokens, at most " +
          std::to_string(max_tokens);
 }
 

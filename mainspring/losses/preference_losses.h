@@ -15,11 +15,6 @@
 
 namespace mainspring {
 
-/// Roles of a group's datums.
-inline constexpr int32_t kChosen = 1;
-inline constexpr int32_t kRejected = 2;
-inline constexpr int32_t kMismatched = 3;  // kto: a prompt with another prompt's answer
-
 inline constexpr std::string_view kPreferenceInputs[] = {"weights"};
 inline constexpr std::string_view kReferenceInputs[] = {"weights", "ref_logprobs"};
 

@@ -7,9 +7,14 @@ namespace mainspring {
 
 Status TrainingRun::evaluate() {
   if (!setup_.eval_rows.empty()) {
-    MS_ASSIGN_OR_RETURN(const ForwardBackwardResult result,
-                        setup_.engine->forward(setup_.eval_id, setup_.eval_rows, "cross_entropy"));
-    const double loss = result.loss_sum / result.weight_sum;
+    const bool is_preference = recipe_.kind == "preference";
+    if (is_preference && !eval_rows_ready_) MS_RETURN_IF_ERROR(prepare(setup_.eval_rows));
+    eval_rows_ready_ = true;
+    MS_ASSIGN_OR_RETURN(
+        const ForwardBackwardResult result,
+        setup_.engine->forward(setup_.eval_id, setup_.eval_rows,
+                               is_preference ? loss_call() : LossCall("cross_entropy")));
+    const double loss = result.loss_sum / normaliser(setup_.eval_rows, result);
     if (result_.num_evals == 0) result_.first_eval_loss = loss;
     result_.last_eval_loss = loss;
     ++result_.num_evals;
@@ -18,6 +23,12 @@ Status TrainingRun::evaluate() {
         .step = step_, .loss = loss, .loss_sum = result.loss_sum, .token_count = result.weight_sum};
     progress_->eval(metrics);
     MS_RETURN_IF_ERROR(folder_->append_eval(metrics));
+    if (const auto right = result.metrics.find("rewards/accuracies");
+        right != result.metrics.end()) {
+      progress_->message(
+          "  held-out pairs the right way round: " + std::to_string(right->second.mean()) +
+          ", margin " + std::to_string(result.metrics.at("rewards/margins").mean()));
+    }
   }
   MS_ASSIGN_OR_RETURN(const auto samples,
                       answer_prompts(*setup_.engine, setup_.eval_id, setup_.text,

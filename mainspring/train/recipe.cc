@@ -13,6 +13,7 @@
 #include "mainspring/io/toml.h"
 #include "mainspring/losses/advantage.h"
 #include "mainspring/optim/optimizer.h"
+#include "mainspring/train/preference.h"
 #include "mainspring/train/recipe_checks.h"
 #include "mainspring/train/recipe_groups.h"
 #include "mainspring/train/recipe_text.h"
@@ -62,6 +63,7 @@ class Schema {
   void add_rl(RlRecipe& rl);
   void add_rl_step(RlRecipe& rl);
   void add_env(EnvRecipe& env);
+  void add_preference(PreferenceRecipe& preference);
 
   void integer(std::string key, int64_t& target, int64_t low, std::string meaning);
   void number(std::string key, double& target, double low, double high, std::string meaning);
@@ -70,6 +72,7 @@ class Schema {
   void boolean(std::string key, bool& target, std::string meaning);
   void texts(std::string key, StringList& target, std::string meaning);
   void numbers(std::string key, NumberList& target, std::string meaning);
+  void preference_setting(PreferenceRecipe& target, const std::string& name, std::string meaning);
 
   std::vector<Key> keys_;
 };
@@ -204,8 +207,10 @@ Schema::Schema(Recipe& r) {
   keys_.push_back({"seed", "integer",
                    "of the data order, adapter initialisation, dropout and samples", seed,
                    [&r] { return Json(r.seed); }});
-  choice("kind", r.kind, recipe_kinds(),
-         "rows with a loss on their tokens; or a policy in an environment ([rl], [env])");
+  choice(
+      "kind", r.kind, recipe_kinds(),
+      "rows with a loss on their tokens; pairs of a chosen and a rejected answer ([preference]); "
+      "or a policy in an environment ([rl], [env])");
   text("title", r.title, "of the report; the recipe file's name if empty");
   add_model(r.model);
   add_data(r.data);
@@ -214,6 +219,7 @@ Schema::Schema(Recipe& r) {
   add_rl(r.rl);
   add_rl_step(r.rl);
   add_env(r.env);
+  add_preference(r.preference);
 }
 
 void Schema::add_model(ModelRecipe& model) {
@@ -459,6 +465,40 @@ void Schema::add_env(EnvRecipe& env) {
                    entry});
 }
 
+// Unset, it is the loss's own; its bounds are the loss's too (check_recipe).
+void Schema::preference_setting(PreferenceRecipe& target, const std::string& name,
+                                std::string meaning) {
+  const auto read = [&target, name](const ConfigValue& value) -> std::string {
+    double number = 0;
+    if (!read_number(value, number)) return "a number";
+    target.settings[name] = number;
+    return "";
+  };
+  const auto print = [&target, name] {
+    const auto given = target.settings.find(name);
+    return given == target.settings.end() ? Json("") : Json(given->second);
+  };
+  keys_.push_back({"preference." + name, "number", std::move(meaning), read, print});
+}
+
+void Schema::add_preference(PreferenceRecipe& preference) {
+  choice("preference.loss", preference.loss, preference_loss_names(),
+         "what a pair's log-probabilities are worth (losses/preference_losses.h)");
+  preference_setting(preference, "beta",
+                     "of the implicit reward; unset: 0.1, of simpo 2; of orpo the odds' weight");
+  preference_setting(preference, "length_normalised",
+                     "dpo losses: 1: log-ratios are divided by the answer's length; unset: 0, of "
+                     "dpo_ipo 1");
+  preference_setting(preference, "sft_coef",
+                     "weight of the chosen answer's own loss, added; unset: 0, of cpo 1");
+  preference_setting(preference, "label_smoothing",
+                     "dpo_robust, dpo_conservative: share of pairs that are the wrong way round; "
+                     "unset: 0.1");
+  preference_setting(preference, "gamma", "simpo: target margin of the rewards; unset: 1");
+  preference_setting(preference, "desirable_weight", "kto: of chosen answers; unset: 1");
+  preference_setting(preference, "undesirable_weight", "kto: of rejected answers; unset: 1");
+}
+
 using Origins = std::map<std::string, std::string>;
 
 // A value of --set has the key in its place already.
@@ -557,6 +597,7 @@ const std::vector<std::string>& recipe_kinds() {
   static const std::vector<std::string> kinds{
       "supervised",
       "rl",
+      "preference",
   };
   return kinds;
 }

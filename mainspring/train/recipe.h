@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -124,6 +126,12 @@ struct OptimRecipe {
   double final_ratio = 0.0;
 };
 
+/// kind = "preference".
+struct PreferenceRecipe {
+  std::string loss = "dpo";
+  std::map<std::string, double, std::less<>> settings;  // those given; the loss has the others
+};
+
 struct CheckpointRecipe {
   int64_t every = 0;  // 0: the last step only
   int64_t keep_last = 3;
@@ -131,7 +139,7 @@ struct CheckpointRecipe {
 };
 
 struct Recipe {
-  std::string kind = "supervised";  // which trainer runs it: recipe_kinds()
+  std::string kind = "supervised";  // what is learned from: recipe_kinds()
   std::string title;                // of the report; the file's stem
   uint64_t seed = 0;
   ModelRecipe model;
@@ -142,6 +150,7 @@ struct Recipe {
   CheckpointRecipe checkpoint;
   RlRecipe rl;
   EnvRecipe env;
+  PreferenceRecipe preference;
 
   std::vector<RecipeValue> values;  // every key with its value and origin, in table order
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mainspring/optim/optimizer.h"
+#include "mainspring/train/preference.h"
 
 namespace mainspring {
 namespace {
@@ -209,6 +210,34 @@ Status check_kind(const Recipe& r) {
   return invalid_argument("[env] belongs to kind = \"rl\", got kind = \"" + r.kind + "\"");
 }
 
+Status check_preference(const Recipe& r) {
+  if (r.kind != "preference") {
+    if (r.preference.settings.empty()) return {};
+    return invalid_argument("preference." + r.preference.settings.begin()->first +
+                            " belongs to kind = \"preference\", got kind = \"" + r.kind + "\"");
+  }
+  MS_RETURN_IF_ERROR(preference_call(r.preference).status());
+  if (r.data.format != "auto" && r.data.format != "tokens") {
+    return invalid_argument("data.format = \"" + r.data.format +
+                            "\": rows of kind = \"preference\" are prompt, chosen and rejected: "
+                            "leave it \"auto\", or \"tokens\" for lists of token numbers");
+  }
+  if (r.data.loss_on != "assistant") {
+    return invalid_argument("data.loss_on = \"" + r.data.loss_on +
+                            "\": of a pair only the answers are compared: leave it \"assistant\"");
+  }
+  if (r.train.z_loss > 0) {
+    return invalid_argument("train.z_loss belongs to kind = \"supervised\": it must be 0");
+  }
+  const int64_t least = r.train.batch_ramp_steps > 0 ? r.train.batch_ramp_from : r.train.batch_size;
+  if (r.preference.loss == "kto" && (r.train.batch_tokens > 0 || least < 2)) {
+    return invalid_argument(
+        "preference.loss = \"kto\" compares with another prompt's answer: train.batch_size (and "
+        "train.batch_ramp_from) of 2 or more, without train.batch_tokens");
+  }
+  return {};
+}
+
 Status check_data(const Recipe& r) {
   if (r.data.files.empty())
     return invalid_argument("data.files is missing: at least one JSONL or Parquet file");
@@ -234,6 +263,7 @@ Status check_data(const Recipe& r) {
 Status check_recipe(const Recipe& r) {
   MS_RETURN_IF_ERROR(check_model(r));
   MS_RETURN_IF_ERROR(check_kind(r));
+  MS_RETURN_IF_ERROR(check_preference(r));
   MS_RETURN_IF_ERROR(r.kind == "rl" ? check_rl(r) : check_data(r));
   MS_RETURN_IF_ERROR(check_tune(r));
   MS_RETURN_IF_ERROR(check_batch(r));

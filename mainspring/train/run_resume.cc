@@ -117,8 +117,7 @@ Status TrainingRun::restore_guard(const std::map<std::string, std::string>& extr
   if (recipe_.train.spikes != "rollback" || value(kPrevious).empty()) return {};
   previous_batch_ = parse_origin(value(kPrevious), setup_.data->state());
   MS_ASSIGN_OR_RETURN(previous_, batches_->again(previous_batch_));
-  add_z_weights(previous_);
-  return {};
+  return prepare(previous_);
 }
 
 TrainState TrainingRun::train_state() const {

@@ -130,6 +130,7 @@ Result<std::shared_ptr<const RowEncoder>> make_encoder(const Recipe& recipe,
                                                        const ModelText& text) {
   RowEncoderOptions options;
   MS_ASSIGN_OR_RETURN(options.format, row_format_from_name(recipe.data.format));
+  if (recipe.kind == "preference") options.format = RowFormat::kPreference;
   MS_ASSIGN_OR_RETURN(options.loss_on, loss_on_from_name(recipe.data.loss_on));
   options.max_tokens = recipe.data.max_tokens;
   if (text.tokenizer == nullptr && recipe.data.format != "tokens") {

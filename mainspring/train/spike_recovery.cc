@@ -8,8 +8,8 @@ namespace mainspring {
 Result<bool> TrainingRun::previous_step_spoiled() {
   if (previous_.empty()) return false;
   MS_ASSIGN_OR_RETURN(const ForwardBackwardResult again,
-                      setup_.engine->forward(setup_.id, previous_, loss_name()));
-  return guard_.is_spike(again.loss_sum / again.weight_sum);
+                      setup_.engine->forward(setup_.id, previous_, loss_call()));
+  return guard_.is_spike(again.loss_sum / normaliser(previous_, again));
 }
 
 // Back to the newest whole checkpoint that the previous step has not touched; its batch is left out

@@ -29,18 +29,37 @@ double cross_entropy_of(const std::vector<Datum>& datums, const ForwardBackwardR
 
 }  // namespace
 
-// The loss's second term: z_loss times each token's weight.
-void TrainingRun::add_z_weights(std::vector<Datum>& datums) const {
-  if (recipe_.train.z_loss == 0) return;
+// What the loss reads beside tokens and weights.
+Status TrainingRun::prepare(std::vector<Datum>& datums) {
+  if (recipe_.kind == "preference") {
+    const std::string& loss = recipe_.preference.loss;
+    if (loss == "kto") MS_RETURN_IF_ERROR(add_mismatched(datums));
+    return needs_reference(loss) ? reference_.add(*setup_.engine, datums) : Status();
+  }
+  if (recipe_.train.z_loss == 0) return {};
+  // The loss's second term: z_loss times each token's weight.
   const auto factor = static_cast<float>(recipe_.train.z_loss);
   for (Datum& datum : datums) {
     std::vector<float>& z = datum.inputs["z_weights"];
     for (float weight : datum.weights) z.push_back(factor * weight);
   }
+  return {};
 }
 
-Result<OptimStepResult> TrainingRun::apply(const ForwardBackwardResult& result,
-                                           double rate_factor) {
+LossCall TrainingRun::loss_call() const {
+  if (recipe_.kind == "preference") {
+    return LossCall(recipe_.preference.loss, recipe_.preference.settings);
+  }
+  return recipe_.train.z_loss > 0 ? "cross_entropy_z" : "cross_entropy";
+}
+
+double TrainingRun::normaliser(const std::vector<Datum>& datums,
+                               const ForwardBackwardResult& result) const {
+  if (recipe_.kind != "preference") return result.weight_sum;
+  return num_judged(recipe_.preference.loss, datums);
+}
+
+Result<OptimStepResult> TrainingRun::apply(double normaliser, double rate_factor) {
   const double rate = static_cast<double>(learning_rate(recipe_, setup_.schedule, step_));
   return setup_.engine->optim_step(
       setup_.id, {.lr = static_cast<float>(rate * rate_factor),
@@ -49,7 +68,7 @@ Result<OptimStepResult> TrainingRun::apply(const ForwardBackwardResult& result,
                   .eps = static_cast<float>(recipe_.optim.eps),
                   .weight_decay = static_cast<float>(recipe_.optim.weight_decay),
                   .max_grad_norm = static_cast<float>(recipe_.train.max_grad_norm),
-                  .normaliser = result.weight_sum});
+                  .normaliser = normaliser});
 }
 
 Status TrainingRun::step() {
@@ -64,7 +83,7 @@ Status TrainingRun::step() {
   work.datums = std::move(batch.datums);
   double rate_factor = 1.0;
   if (options_.before_step) options_.before_step(work.datums, rate_factor);
-  add_z_weights(work.datums);
+  MS_RETURN_IF_ERROR(prepare(work.datums));
   data_span.end();
   work.data_s = seconds_since(start);
   MS_RETURN_IF_ERROR(pass(work));
@@ -90,7 +109,8 @@ Status TrainingRun::pass(StepWork& work) {
   const auto start = Clock::now();
   SpanScope span(executor_.timeline(), SpanKind::kGroup, "forward_backward");
   MS_ASSIGN_OR_RETURN(work.result,
-                      setup_.engine->forward_backward(setup_.id, work.datums, loss_name()));
+                      setup_.engine->forward_backward(setup_.id, work.datums, loss_call()));
+  work.normaliser = normaliser(work.datums, work.result);
   span.end();
   work.pass_s = seconds_since(start);
   const double got = work.result.loss_sum;
@@ -116,7 +136,7 @@ Status TrainingRun::update(StepWork& work, double rate_factor) {
   const SpanScope span(executor_.timeline(), SpanKind::kHost, "optimizer outside kernels");
   work.update = {.grad_norm = std::numeric_limits<double>::quiet_NaN(), .applied = false};
   if (work.result.finite && !work.is_spike) {
-    MS_ASSIGN_OR_RETURN(work.update, apply(work.result, rate_factor));
+    MS_ASSIGN_OR_RETURN(work.update, apply(work.normaliser, rate_factor));
   } else {
     setup_.engine->zero_grad(setup_.id);
   }
@@ -154,6 +174,7 @@ Status TrainingRun::after_bad_step(const StepWork& work) {
     row["tokens"] = datum.tokens;
     row["targets"] = datum.targets;
     row["weights"] = datum.weights;
+    if (datum.role != 0) row["role"] = datum.role;
     lines += row.dump() + "\n";
   }
   const std::string path = folder_->dir() + "/bad_batches/step-" + std::to_string(step_) + ".jsonl";
@@ -182,6 +203,8 @@ void TrainingRun::record_step(const StepWork& work) {
     loss = cross_entropy_of(work.datums, result) / result.weight_sum;
     more["z_loss"] = whole - loss;
   }
+  for (const auto& [name, metric] : result.metrics) more[name] = metric.mean();
+  if (recipe_.kind == "preference") more["judged"] = work.normaliser;
   StepMetrics metrics{.step = step_,
                       .loss = loss,
                       .loss_sum = result.loss_sum,

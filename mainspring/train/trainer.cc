@@ -25,6 +25,13 @@ std::string source_text(const SourceReport& report) {
   return text;
 }
 
+// Data rows behind datums: of a pair, one.
+int64_t num_rows_of(const std::vector<Datum>& datums) {
+  return std::count_if(datums.begin(), datums.end(), [](const Datum& datum) {
+    return datum.role != kRejected && datum.role != kMismatched;
+  });
+}
+
 }  // namespace
 
 Result<TrainResult> TrainingRun::go() {
@@ -103,7 +110,7 @@ Status TrainingRun::open() {
   if (options_.resume) MS_RETURN_IF_ERROR(compare_recipe());
   MS_RETURN_IF_ERROR(set_up_parts());
   result_.first_eval_loss = result_.last_eval_loss = std::numeric_limits<double>::quiet_NaN();
-  result_.num_eval_rows = std::ssize(setup_.eval_rows);
+  result_.num_eval_rows = num_rows_of(setup_.eval_rows);
   if (options_.dry_run) return {};
   MS_ASSIGN_OR_RETURN(folder_,
                       RunFolder::open({.dir = options_.run_dir, .resume = options_.resume}));
@@ -150,8 +157,10 @@ Status TrainingRun::write_info() {
 
 std::string TrainingRun::batch_text() const {
   const BatchSchedule batches = BatchSchedule::of(recipe_.train);
-  std::string text = batches.in_tokens ? format_counted(batches.full, "token") + " or more"
-                                       : format_counted(batches.full, "sequence");
+  std::string text =
+      batches.in_tokens
+          ? format_counted(batches.full, "token") + " or more"
+          : format_counted(batches.full, recipe_.kind == "preference" ? "pair" : "sequence");
   if (batches.ramp_steps > 0) {
     text += " (from " + std::to_string(batches.from) + ", rising over " +
             format_counted(batches.ramp_steps, "step") + ")";
@@ -161,7 +170,7 @@ std::string TrainingRun::batch_text() const {
 
 std::string TrainingRun::plan_text() const {
   const ModelConfig& config = setup_.model->config;
-  const auto held_out = static_cast<int64_t>(setup_.eval_rows.size());
+  const int64_t held_out = num_rows_of(setup_.eval_rows);
   return setup_.model->path + ": " + config.family + ", " +
          format_count(static_cast<double>(setup_.model->num_parameters)) + " parameters; " +
          recipe_.tune.mode + ", " + recipe_.model.dtype + ", " + std::string(executor_.name()) +

@@ -16,6 +16,7 @@
 #include "mainspring/run/progress.h"
 #include "mainspring/run/run_folder.h"
 #include "mainspring/train/batch_stream.h"
+#include "mainspring/train/preference.h"
 #include "mainspring/train/resume_check.h"
 #include "mainspring/train/setup.h"
 #include "mainspring/train/spike_guard.h"
@@ -47,7 +48,9 @@ class TrainingRun {
     double pass_s = 0;
     double update_s = 0;
 
-    double loss() const { return result.loss_sum / result.weight_sum; }
+    double normaliser = 1;  // of the summed loss: learned tokens, or what a preference loss judges
+
+    double loss() const { return result.loss_sum / normaliser; }
   };
 
   // trainer.cc
@@ -67,11 +70,10 @@ class TrainingRun {
   Status pass(StepWork& work);
   Status update(StepWork& work, double rate_factor);
   Status judge(StepWork& work);
-  void add_z_weights(std::vector<Datum>& datums) const;
-  std::string_view loss_name() const {
-    return recipe_.train.z_loss > 0 ? "cross_entropy_z" : "cross_entropy";
-  }
-  Result<OptimStepResult> apply(const ForwardBackwardResult& result, double rate_factor);
+  Status prepare(std::vector<Datum>& datums);
+  LossCall loss_call() const;
+  double normaliser(const std::vector<Datum>& datums, const ForwardBackwardResult& result) const;
+  Result<OptimStepResult> apply(double normaliser, double rate_factor);
   Status after_bad_step(const StepWork& work);
   void record_step(const StepWork& work);
 
@@ -123,6 +125,8 @@ class TrainingRun {
   int64_t num_spikes_ = 0;
   std::optional<double> expected_loss_;  // of the first step after a resume
   std::optional<double> last_eval_;
+  ReferenceLogprobs reference_;  // of preference losses
+  bool eval_rows_ready_ = false;
   TrainResult result_;
   ProfiledRun profiled_;
 };
