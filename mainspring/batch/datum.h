@@ -25,7 +25,7 @@ struct Datum {
   /// With k = the vocabulary it is whole. Distinct within a position; -1: none. Not looked at where
   /// weights[t] is 0.
   std::vector<int32_t> candidates;       // (tokens, k)
-  std::vector<float> candidate_weights;  // (tokens, k)
+  std::vector<float> candidate_weights;  // (tokens, k); empty for losses that need none
   int64_t group = -1;                    // for losses over groups; -1: alone
   int32_t role = 0;                      // within its group, by the loss: kChosen, kRejected, ...
   uint64_t sample_index = 0;  // global sample number: the key of its random numbers (rule 18)

@@ -51,6 +51,16 @@ TEST(Packer, SplitsBetweenSequencesOnly) {
   EXPECT_TRUE(split_into_micro_batches({}, 4).empty());
 }
 
+TEST(Packer, CandidatesStandBehindTheTargetWhichStandsForThoseMissing) {
+  Datum a = make_datum({1, 2, 3, 4}, {0, 1, 0, 1});  // picks 0 and 2
+  a.candidates = {7, -1, 8, 8, 9, 6};
+  Datum b = make_datum({5, 6}, {0, 1});
+  b.candidates = {3};
+  const std::vector<PackItem> items{{&a, -1}, {&b, -1}};
+  EXPECT_EQ(pack_candidates(pack(items), items, 2),
+            (std::vector<int32_t>{2, 7, 2, 4, 9, 6, 6, 3, 6, 0, 0, 0}));
+}
+
 TEST(Packer, AnEmptyDatumTakesNoRow) {
   const Datum none;
   const std::vector<PackItem> items{{&none, -1}};

@@ -55,13 +55,16 @@ Status check_candidates(const Datum& datum, int64_t vocabulary, const LossInfo& 
                             " needs as many for each of " + std::to_string(length) +
                             " tokens, got " + std::to_string(candidates.size()));
   }
-  if (datum.candidate_weights.size() != candidates.size()) {
+  const bool has_weights = !datum.candidate_weights.empty();
+  if (has_weights && datum.candidate_weights.size() != candidates.size()) {
     return invalid_argument(where(index, "candidate_weights") + "expected " +
                             std::to_string(candidates.size()) + ", one per candidate, got " +
                             std::to_string(datum.candidate_weights.size()));
   }
-  MS_RETURN_IF_ERROR(
-      check_values(datum.candidate_weights, candidates.size(), "candidate_weights", index));
+  if (has_weights) {
+    MS_RETURN_IF_ERROR(
+        check_values(datum.candidate_weights, candidates.size(), "candidate_weights", index));
+  }
   const size_t k = candidates.size() / length;
   std::vector<int32_t> sorted;
   for (size_t t = 0; t < length; ++t) {

@@ -8,6 +8,9 @@ Status soft_cross_entropy(std::span<const ObjectiveItem> items, const LossSettin
                           std::span<ObjectiveGradient> gradients, LossMetrics& metrics) {
   for (size_t i = 0; i < items.size(); ++i) {
     const Datum& datum = *items[i].datum;
+    if (datum.candidate_weights.empty()) {
+      return invalid_argument("soft_cross_entropy needs candidate_weights beside the candidates");
+    }
     const size_t k = datum.candidates.size() / datum.tokens.size();
     for (size_t t = 0; t < datum.weights.size(); ++t) {
       if (datum.weights[t] == 0.0f) continue;

@@ -175,6 +175,56 @@ TEST_F(CandidatesTest, TheWholeDistributionOfTheModelItselfHasNoDivergence) {
   EXPECT_LT(at_rest, 1e-4 * norm_of(CallBench::gradients(student)));
 }
 
+TEST_F(CandidatesTest, EntropyOverTheVocabularyAndItsSlope) {
+  CallBench bench(model_, {.compute = DType::kF32});
+  Trainable& model = add_adapter(bench);
+  const LossInfo& entropy = *find_loss("entropy").value();
+  std::vector<Datum> all;
+  for (uint64_t i = 0; i < 3; ++i) {
+    Datum datum = make_random_datum(model_->config.vocabulary, 6, 40 + i);
+    for (size_t t = 0; t < datum.tokens.size(); ++t) {
+      for (int32_t v = 0; v < model_->config.vocabulary; ++v) datum.candidates.push_back(v);
+    }
+    all.push_back(std::move(datum));
+  }
+  const auto result = bench.call({{&model, all}}, entropy).value()[0];
+  double expected = 0.0;
+  double count = 0.0;
+  const auto v = static_cast<size_t>(model_->config.vocabulary);
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t t = 0; t < all[i].tokens.size(); ++t) {
+      if (all[i].weights[t] == 0.0f) continue;
+      double mass = 0.0;
+      for (size_t j = t * v; j < (t + 1) * v; ++j) {
+        const double logprob = static_cast<double>(result.candidate_logprobs[i][j]);
+        mass += std::exp(logprob);
+        expected -= std::exp(logprob) * logprob;
+      }
+      EXPECT_NEAR(mass, 1.0, 1e-5);
+      count += 1.0;
+    }
+  }
+  EXPECT_EQ(result.metrics.at("entropy").count, count);
+  EXPECT_NEAR(result.metrics.at("entropy").sum, expected, 1e-9 * expected);
+  EXPECT_LT(result.metrics.at("entropy").largest, std::log(static_cast<double>(v)));
+  const Gradients gradient = CallBench::gradients(model);
+  const double norm = norm_of(gradient);
+  const auto move = [&](double step) {
+    for (auto& [name, master] : model.masters) {
+      auto* values = static_cast<float*>(master->data());
+      for (size_t i = 0; i < gradient.at(name).size(); ++i) {
+        values[i] += static_cast<float>(step / norm) * gradient.at(name)[i];
+      }
+      master->mark_changed();
+    }
+    return bench.call({{&model, all}}, entropy, false).value()[0].loss_sum;
+  };
+  constexpr double kStep = 2e-2;
+  const double above = move(kStep);
+  const double below = move(-2 * kStep);
+  EXPECT_NEAR((above - below) / (2 * kStep), norm, 1e-2 * norm);
+}
+
 TEST_F(CandidatesTest, BadCandidatesAreRefused) {
   const Datum good = datums(3)[0];
   EXPECT_EQ(error_of(good), "");
@@ -186,6 +236,9 @@ TEST_F(CandidatesTest, BadCandidatesAreRefused) {
   datum = good;
   datum.candidate_weights.pop_back();
   EXPECT_EQ(error_of(datum), "datum 0: candidate_weights: expected 12, one per candidate, got 11");
+  datum = good;
+  datum.candidate_weights.clear();
+  EXPECT_EQ(error_of(datum), "soft_cross_entropy needs candidate_weights beside the candidates");
   datum = good;
   datum.candidates[4] = datum.candidates[3];
   EXPECT_EQ(error_of(datum), "datum 0: candidates of token 1: " +
