@@ -1,7 +1,9 @@
 """Any data set of reasoning-gym by name: one question, one answer, the library's own score.
 
-A task is the data set's item `index` under the config's seed `seed`. The library is imported when
-it is asked for, not before.
+A task is the data set's item `index` under the config's seed `seed`. Most data sets draw item i from
+seed + i alone and have no end; some hold a list of `size` (500, or the config's). So the items
+behind the first `size` are those of the data set of seed + size, which for most are the very same
+as if there were no end. The library is imported when it is asked for, not before.
 """
 
 import collections
@@ -54,7 +56,7 @@ class ReasoningGym:
         self._system = settings.get("system", "")
         self._by_seed = collections.OrderedDict()
         self.name = "reasoning-gym/" + self._dataset
-        self.dataset(0)  # a wrong config is refused now
+        self._size = len(self.dataset(0))  # a wrong config is refused now
 
     def dataset(self, seed):
         if seed not in self._by_seed:
@@ -64,7 +66,8 @@ class ReasoningGym:
         return self._by_seed[seed]
 
     def episode(self, seed, index):
-        return _Question(self, seed, index)
+        place = index % self._size
+        return _Question(self, self.dataset(seed + index - place), place)
 
     def messages(self, question):
         system = [{"role": "system", "content": self._system}] if self._system else []
@@ -75,10 +78,10 @@ class ReasoningGym:
 
 
 class _Question:
-    def __init__(self, gym, seed, index):
+    def __init__(self, gym, dataset, place):
         self._gym = gym
-        self._dataset = gym.dataset(seed)
-        self._item = self._dataset[index]
+        self._dataset = dataset
+        self._item = dataset[place]
 
     def start(self):
         return self._gym.messages(self._item["question"])

@@ -44,9 +44,7 @@ EnvironmentResult make_worker_env(const EnvSettings& settings) {
   options.worker.command = read_command(reader);
   options.worker.settings = read_json_object(reader, "settings");
   MS_RETURN_IF_ERROR(reader.finish());
-  if (const std::string path = python_path_with_adapters(); !path.empty()) {
-    options.worker.environment.push_back(path);
-  }
+  options.worker.environment = python_environment();
   return make_worker_environment("worker", std::move(options));
 }
 

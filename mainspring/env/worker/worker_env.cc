@@ -9,6 +9,8 @@
 namespace mainspring {
 namespace {
 
+constexpr const char* kHashSeed = "PYTHONHASHSEED=0";
+
 class WorkerEpisode final : public Episode {
  public:
   WorkerEpisode(std::shared_ptr<WorkerPool> pool, HostedEpisode hosted)
@@ -114,9 +116,11 @@ std::string python_path_with(const std::string& folder) {
 
 }  // namespace
 
-std::string python_path_with_adapters() {
+std::vector<std::string> python_environment() {
+  std::vector<std::string> environment = {kHashSeed};
   const std::string folder = find_adapters();
-  return folder.empty() ? "" : python_path_with(folder);
+  if (!folder.empty()) environment.push_back(python_path_with(folder));
+  return environment;
 }
 
 WorkerPoolOptions read_worker_limits(EnvSettingsReader& reader) {
@@ -164,7 +168,7 @@ void set_python_adapter(EnvSettingsReader& reader, const std::string& module,
     reader.refuse("adapter", "no mainspring_env in \"" + folder + "\"");
   }
   options.command = {python, "-m", "mainspring_env", module};
-  options.environment.push_back(python_path_with(folder));
+  options.environment = {kHashSeed, python_path_with(folder)};
 }
 
 Result<std::unique_ptr<Environment>> make_worker_environment(const std::string& name,

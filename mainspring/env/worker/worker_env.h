@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mainspring/env/env_settings.h"
 #include "mainspring/env/environment.h"
@@ -17,9 +18,10 @@ WorkerPoolOptions read_worker_limits(EnvSettingsReader& reader);
 /// A setting that is a JSON object, {} by default.
 Json read_json_object(EnvSettingsReader& reader, const std::string& name);
 
-/// "PYTHONPATH=..." with the folder of mainspring_env before our own; "" if that folder is neither
-/// above the program nor above the working folder.
-std::string python_path_with_adapters();
+/// What Python workers need of the environment: PYTHONHASHSEED, because the order of a set of texts
+/// is drawn anew by each process otherwise, and PYTHONPATH with the folder of mainspring_env, if it
+/// is found above the program or the working folder.
+std::vector<std::string> python_environment();
 
 /// The command of a module of python/mainspring_env, run by setting "python" ("python3"). The
 /// folder is setting "adapter" or, as it lies in a clone, above the program or the working folder.

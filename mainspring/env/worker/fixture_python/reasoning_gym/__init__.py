@@ -10,6 +10,9 @@ class _Dataset:
     def __init__(self, items):
         self._items = items
 
+    def __len__(self):
+        return 10
+
     def __getitem__(self, index):
         return self._items[index]
 
