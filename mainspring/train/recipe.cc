@@ -470,6 +470,8 @@ void Schema::preference_setting(PreferenceRecipe& target, const std::string& nam
                                 std::string meaning) {
   const auto read = [&target, name](const ConfigValue& value) -> std::string {
     double number = 0;
+    const auto* text = std::get_if<std::string>(&value.value);
+    if (text != nullptr && text->empty()) return "";  // as print says of one that is not set
     if (!read_number(value, number)) return "a number";
     target.settings[name] = number;
     return "";

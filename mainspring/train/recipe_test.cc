@@ -38,6 +38,18 @@ TEST(Recipe, ReadsValuesAndRemembersTheirOrigin) {
   }
 }
 
+// What a run records of its recipe is read again by replay and inspect, values that are unset too.
+TEST(Recipe, WhatARunRecordsReadsBackAsTheSameRecipe) {
+  for (const std::string& head : {std::string(), std::string("kind = \"preference\"\n"),
+                                  std::string("kind = \"preference\"\npreference.beta = 0.2\n")}) {
+    const Recipe recipe = load_recipe(write_recipe(head + kMinimal), {}).value();
+    const auto again = recipe_from_record(recipe.values, "run.json");
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(again->preference.settings, recipe.preference.settings);
+    EXPECT_EQ(again->kind, recipe.kind);
+  }
+}
+
 TEST(Recipe, AnUnknownKeyNamesItsPlaceAndTheNearestKey) {
   const std::string error = error_of(std::string(kMinimal) + "[train]\nstep = 7\n");
   EXPECT_NE(error.find("recipe_test.toml:6:"), std::string::npos) << error;
