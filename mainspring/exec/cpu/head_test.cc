@@ -74,13 +74,8 @@ Outputs run(Isa isa, int threads, const Case& c, int64_t kept_picks = 0) {
   const Context context = make_context(isa, pool, c.dtype);
   const Packs packs(context, c);
   std::vector<float> kept(static_cast<size_t>(kept_picks * c.vocabulary));
-  const Head head{c.picked(),
-                  c.d,
-                  packs.weight,
-                  c.x.data(),
-                  c.targets.data(),
-                  c.picks.data(),
-                  kept_picks > 0 ? kept.data() : nullptr,
+  const Head head{c.picked(),       c.d, packs.weight,   c.x.data(),
+                  c.targets.data(), 1,   c.picks.data(), kept_picks > 0 ? kept.data() : nullptr,
                   kept_picks};
   std::vector<char> scratch =
       scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary, kept_picks));
@@ -237,7 +232,7 @@ TEST(HeadTest, AFrozenHeadGetsNoWeightGradient) {
   ThreadPool pool(1);
   const Context context = make_context(test_paths().back(), pool, c.dtype);
   const Packs packs(context, c);
-  const Head head{c.picked(), c.d, packs.weight, c.x.data(), c.targets.data(), c.picks.data()};
+  const Head head{c.picked(), c.d, packs.weight, c.x.data(), c.targets.data(), 1, c.picks.data()};
   std::vector<char> scratch =
       scratch_of(head_scratch_bytes(context, c.picked(), c.d, c.vocabulary));
   const Outputs with = run(test_paths().back(), 1, c);
