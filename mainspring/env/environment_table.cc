@@ -64,6 +64,11 @@ const Row kRows[] = {
       "id (must be given), config={}, max_turns=100 (1 to 100000), system, python=python3, "
       "adapter, " MS_WORKER_LIMITS},
      make_gymnasium_env},
+    {{"openenv", "an environment behind an OpenEnv server, over WebSocket",
+      "url (must be given), action_field=text, observation_field (the observation as JSON), "
+      "system, "
+      "deadline_s=30 (0.01 to 86400), max_turns=100 (1 to 100000)"},
+     make_openenv_env},
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ EnvironmentResult make_format_env(const EnvSettings& settings);
 EnvironmentResult make_gymnasium_env(const EnvSettings& settings);
 EnvironmentResult make_jsonmax_env(const EnvSettings& settings);
 EnvironmentResult make_max_env(const EnvSettings& settings);
+EnvironmentResult make_openenv_env(const EnvSettings& settings);
 EnvironmentResult make_reasoning_gym_env(const EnvSettings& settings);
 EnvironmentResult make_sorting_env(const EnvSettings& settings);
 EnvironmentResult make_wordguess_env(const EnvSettings& settings);
