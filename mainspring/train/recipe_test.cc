@@ -92,7 +92,8 @@ TEST(Recipe, AHintComparesTheLastPartAndIsLeftOutWhenNothingIsNear) {
             std::string::npos);
   EXPECT_EQ(error_of(kMinimal, {"a.b.c=3"}),
             "--set a.b.c: unknown key \"a.b.c\"; there are seed, kind, title and the tables model, "
-            "data, tune, train, checkpoint, optim, preference (mainspring train --keys)");
+            "data, tune, train, checkpoint, optim, rl, env, preference (mainspring "
+            "train --keys)");
   EXPECT_NE(error_of(kMinimal, {"train=5"}).find("it is a table; set one of its keys: train.steps"),
             std::string::npos);
   EXPECT_NE(error_of(kMinimal, {"checkpoint.interval=5"})
