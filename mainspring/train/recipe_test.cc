@@ -78,9 +78,10 @@ TEST(Recipe, AHintComparesTheLastPartAndIsLeftOutWhenNothingIsNear) {
             "--set steps: unknown key \"steps\", nearest is \"train.steps\"");
   EXPECT_NE(error_of(kMinimal, {"optim.steps=3"}).find("nearest is \"train.steps\""),
             std::string::npos);
-  EXPECT_EQ(error_of(kMinimal, {"a.b.c=3"}),
-            "--set a.b.c: unknown key \"a.b.c\"; there are seed, title and the tables model, data, "
-            "tune, train, checkpoint, optim (mainspring train --keys)");
+  EXPECT_EQ(
+      error_of(kMinimal, {"a.b.c=3"}),
+      "--set a.b.c: unknown key \"a.b.c\"; there are seed, kind, title and the tables model, data, "
+      "tune, train, checkpoint, optim, rl, env (mainspring train --keys)");
   EXPECT_NE(error_of(kMinimal, {"train=5"}).find("it is a table; set one of its keys: train.steps"),
             std::string::npos);
   EXPECT_NE(error_of(kMinimal, {"checkpoint.interval=5"})
