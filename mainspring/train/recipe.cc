@@ -387,9 +387,13 @@ void Schema::add_rl(RlRecipe& rl) {
          "a sample's reward; less its group's mean, over the group's deviation; without the "
          "division; less the mean of the others; less the batch's mean, over the batch's "
          "deviation; less the group's mean, over the batch's deviation");
-  choice("rl.loss", rl.loss, {"importance_sampling", "ppo", "cispo", "gspo", "sapo", "dro"},
-         "of a token: ratio x advantage; the same clipped; log-probability by a clipped ratio; the "
-         "sequence's ratio clipped; a smooth gate for a clip; a quadratic pull for it");
+  choice(
+      "rl.loss", rl.loss,
+      {"policy_gradient", "importance_sampling", "ppo", "cispo", "gspo", "sapo", "dro"},
+      "of a token: log-probability x advantage, in one pass (a synchronous step's ratio is 1, so "
+      "its gradient is that of the next two); ratio x advantage; the same clipped; log-probability "
+      "by a clipped ratio; the "
+      "sequence's ratio clipped; a smooth gate for a clip; a quadratic pull for it");
   number("rl.clip_low", rl.clip_low, 0, 1, "the ratio's lower bound is 1 - clip_low");
   number("rl.clip_high", rl.clip_high, 0, 1e6, "its upper bound is 1 + clip_high");
   choice(
@@ -421,6 +425,8 @@ void Schema::add_rl_step(RlRecipe& rl) {
           "rl.no_variance = \"resample\": further rounds of prompts at most");
   boolean("rl.curriculum", rl.curriculum,
           "tasks are drawn by how uncertain their success is, from statistics that are kept");
+  boolean("rl.merge_equal", rl.merge_equal,
+          "equal samples of a group pass the model once, with their weights added");
   integer("rl.eval_every", rl.eval_every, 0,
           "steps between evaluations with greedy replies; 0: first and last only");
   integer("rl.eval_prompts", rl.eval_prompts, 1,

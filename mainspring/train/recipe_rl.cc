@@ -141,6 +141,12 @@ Status check_rl(const Recipe& r) {
     return invalid_argument(
         "tune.dropout: with kind = \"rl\" it must be 0: the sampler's policy is the trainer's");
   }
+  if (r.rl.keep_rollouts > 0 && r.rl.keep_rollouts < r.checkpoint.every) {
+    return invalid_argument("rl.keep_rollouts: expected 0 or at least checkpoint.every (" +
+                            std::to_string(r.checkpoint.every) +
+                            "), or no step could be replayed, got " +
+                            std::to_string(r.rl.keep_rollouts));
+  }
   if (r.rl.kl == "none" && r.rl.kl_weight > 0) {
     return belongs("rl.kl_weight", "a KL term: set rl.kl to \"k1\", \"k2\" or \"k3\"");
   }

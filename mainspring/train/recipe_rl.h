@@ -49,6 +49,7 @@ struct RlRecipe {
   double min_p = 0.0;
   int64_t resample_rounds = 3;
   bool curriculum = false;
+  bool merge_equal = true;
 
   // What is measured and kept.
   int64_t eval_every = 0;

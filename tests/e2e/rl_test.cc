@@ -121,8 +121,8 @@ TEST_F(TinyRl, ThreadsAndBatchesChangeNoBit) {
 
 // Normalisers and baselines are in the datums, so calls of any size give one gradient.
 TEST_F(TinyRl, SplittingABatchChangesNoGradient) {
-  ASSERT_TRUE(run("whole", {"rl.normaliser=token_sum"}).ok());
-  const auto loaded = recipe({"rl.normaliser=token_sum"});
+  ASSERT_TRUE(run("whole", {"rl.normaliser=token_sum", "rl.merge_equal=false"}).ok());
+  const auto loaded = recipe({"rl.normaliser=token_sum", "rl.merge_equal=false"});
   const auto rollouts = read_rollouts(dir_ + "/whole", 1);
   ASSERT_TRUE(rollouts.ok());
   const RlBatch batch = make_rl_batch(rollouts->groups, loaded->rl, 0).value();
@@ -144,6 +144,20 @@ TEST_F(TinyRl, SplittingABatchChangesNoGradient) {
   EXPECT_EQ(norms[0], norms[1]);
   EXPECT_EQ(norms[0], norms[2]);
   EXPECT_EQ(norms[0], metrics("whole")[0]["grad_norm"].get<double>());
+}
+
+// The ratio of a synchronous step is exactly 1, so one pass with signed weights has the gradient of
+// the objectives in two.
+TEST_F(TinyRl, APlainPolicyGradientIsThatOfTheObjectives) {
+  std::vector<Json> lines;
+  for (const std::string loss : {"policy_gradient", "importance_sampling", "ppo"}) {
+    ASSERT_TRUE(run(loss, {"train.steps=1", "rl.loss=" + loss}).ok()) << loss;
+    lines.push_back(metrics(loss)[0]);
+    EXPECT_EQ(lines.back()["mismatch/max_abs"].get<double>(), 0.0);
+  }
+  ASSERT_GT(lines[0]["grad_norm"].get<double>(), 0.0);
+  EXPECT_EQ(lines[0]["grad_norm"], lines[1]["grad_norm"]);
+  EXPECT_EQ(lines[0]["grad_norm"], lines[2]["grad_norm"]);
 }
 
 TEST_F(TinyRl, ACutRunResumesWithTheSameBits) {
@@ -225,6 +239,8 @@ TEST_F(TinyRl, BadRecipesAreRefusedBeforeWork) {
   EXPECT_NE(refusal({"env.name=jsonmax"}).find("no tokenizer"), std::string::npos);
   EXPECT_NE(refusal({"rl.max_tokens=64"}).find("rl.max_tokens"), std::string::npos);
   EXPECT_NE(refusal({"rl.kl=k1"}).find("rl.kl_weight"), std::string::npos);
+  EXPECT_NE(refusal({"rl.keep_rollouts=3", "checkpoint.every=5"}).find("rl.keep_rollouts"),
+            std::string::npos);
   EXPECT_NE(refusal({"kind=supervised"}).find("belongs to kind"), std::string::npos);
   EXPECT_NE(refusal({"data.files=[\"x.jsonl\"]"}).find("data.files"), std::string::npos);
 }

@@ -33,7 +33,7 @@ class KilledRl : public testing::Test {
   std::vector<std::string> arguments(const std::string& run) const {
     std::vector<std::string> result{"train",          dir_ + "/recipe.toml", "--run-dir",
                                     dir_ + "/" + run, "--threads",           "1"};
-    if (fs::exists(dir_ + "/" + run + "/run.json")) result.push_back("--resume");
+    if (fs::exists(dir_ + "/" + run)) result.push_back("--resume");
     return result;
   }
 

@@ -1,5 +1,8 @@
 #include "mainspring/train/rl/rl_batch.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "mainspring/losses/advantage.h"
 #include "mainspring/losses/policy_terms.h"
 
@@ -46,17 +49,37 @@ Result<PerSample> advantages_of(const std::vector<RolloutGroup>& groups, const R
   return advantages;
 }
 
-Datum datum_of(const Branch& branch, double advantage, double weight) {
+// `factor` of 0 learns nothing.
+Datum datum_of(const Branch& branch, double advantage, double factor) {
   Datum datum = make_next_token_datum(branch.tokens, branch.sampled);
   std::vector<float>& logprobs = datum.inputs["logprobs"];
   std::vector<float>& advantages = datum.inputs["advantages"];
   for (size_t t = 0; t < datum.weights.size(); ++t) {
     const bool learned = branch.sampled[t + 1] != 0;
-    datum.weights[t] = learned ? static_cast<float>(weight) : 0.0f;
+    datum.weights[t] = learned ? static_cast<float>(factor) : 0.0f;
     logprobs.push_back(learned ? branch.logprobs[t + 1] : 0.0f);
     advantages.push_back(learned ? static_cast<float>(advantage) : 0.0f);
   }
   return datum;
+}
+
+bool is_same_but_for_weights(const Datum& a, const Datum& b) {
+  return a.group == b.group && a.tokens == b.tokens && a.inputs == b.inputs &&
+         std::equal(a.weights.begin(), a.weights.end(), b.weights.begin(), b.weights.end(),
+                    [](float x, float y) { return (x == 0.0f) == (y == 0.0f); });
+}
+
+// Adds the datum, or its weights to those of an equal one of its group.
+void add_datum(RlBatch& batch, Datum datum, RlBatch::Origin origin, bool merges) {
+  for (size_t i = batch.datums.size(); merges && i > 0; --i) {
+    Datum& other = batch.datums[i - 1];
+    if (other.group != datum.group) break;  // groups stand together
+    if (!is_same_but_for_weights(other, datum)) continue;
+    for (size_t t = 0; t < datum.weights.size(); ++t) other.weights[t] += datum.weights[t];
+    return;
+  }
+  batch.datums.push_back(std::move(datum));
+  batch.origins.push_back(origin);
 }
 
 }  // namespace
@@ -80,6 +103,9 @@ Result<RlBatch> make_rl_batch(const std::vector<RolloutGroup>& groups, const RlR
   RlBatch batch;
   MS_ASSIGN_OR_RETURN(batch.advantages, advantages_of(groups, rl, penalties));
   MS_ASSIGN_OR_RETURN(const LengthNormaliser kind, parse_normaliser(rl.normaliser));
+  const bool is_plain = rl.loss == "policy_gradient";
+  // A penalty per sample needs each sample's own datum.
+  const bool merges = rl.merge_equal && !(rl.kl != "none" && rl.kl_place == "reward");
   int64_t num_tokens = 0;
   int64_t num_samples = 0;
   uint64_t index = 0;
@@ -95,11 +121,12 @@ Result<RlBatch> make_rl_batch(const std::vector<RolloutGroup>& groups, const RlR
       if (dropped) continue;
       for (const Branch& branch : sample.branches) {
         if (branch.num_sampled() == 0) continue;
-        batch.datums.push_back(datum_of(branch, batch.advantages[g][s],
-                                        token_weight(kind, length, rl.max_new_tokens)));
-        batch.datums.back().group = static_cast<int64_t>(g);
-        batch.datums.back().sample_index = static_cast<uint64_t>(step) << 24 | index;
-        batch.origins.push_back({g, s});
+        const double advantage = batch.advantages[g][s];
+        const double weight = token_weight(kind, length, rl.max_new_tokens);
+        Datum datum = datum_of(branch, advantage, is_plain ? weight * advantage : weight);
+        datum.group = static_cast<int64_t>(g);
+        datum.sample_index = static_cast<uint64_t>(step) << 24 | index;
+        add_datum(batch, std::move(datum), {g, s}, merges);
       }
     }
   }
@@ -136,7 +163,7 @@ LossCall rl_loss_call(const RlRecipe& rl) {
     settings["kl_coef"] = rl.kl_weight;
     settings["kl_estimator"] = static_cast<double>(parse_kl_estimator(rl.kl).value());
   }
-  return {rl.loss, std::move(settings)};
+  return {rl.loss == "policy_gradient" ? "cross_entropy" : rl.loss, std::move(settings)};
 }
 
 }  // namespace mainspring

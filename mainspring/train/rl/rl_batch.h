@@ -40,7 +40,9 @@ bool has_no_variance(const RolloutGroup& group, const RlRecipe& rl);
 
 /// `groups` of step `step` (from 0) as a batch. A sample whose environment failed has no reward, is
 /// not learned and is in no baseline. Each datum: inputs "logprobs" and "advantages", weights
-/// as rl.normaliser asks, `group` its place, `sample_index` unique in the run. `penalties` are
+/// as rl.normaliser asks (times the advantage for "policy_gradient"), `group` its place,
+/// `sample_index` unique in the run. With rl.merge_equal, equal samples of a group are one datum
+/// whose weights are their sum: the same gradient for less work. `penalties` are
 /// taken from the rewards before baselines; empty: none. Errors: invalid argument for a reward that
 /// is not finite.
 Result<RlBatch> make_rl_batch(const std::vector<RolloutGroup>& groups, const RlRecipe& rl,

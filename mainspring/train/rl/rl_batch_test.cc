@@ -105,6 +105,29 @@ TEST(RlBatch, NormalisersAreCountsOverTheWholeStep) {
   EXPECT_EQ(dropped.datums.size(), 2u);
 }
 
+TEST(RlBatch, EqualSamplesOfAGroupAreOneDatumWithTheirWeightsAdded) {
+  RlRecipe rl = recipe_of("grpo_no_std");
+  rl.normaliser = "token_sum";
+  const std::vector<RolloutGroup> groups{group_of({1, 0, 1, 1}), group_of({1, 0})};
+  const RlBatch merged = must_batch(groups, rl, 0);
+  ASSERT_EQ(merged.datums.size(), 4u);  // right and wrong of each group
+  EXPECT_EQ(merged.datums[0].weights, (std::vector<float>{0, 3, 3, 3}));
+  EXPECT_EQ(merged.datums[1].weights, (std::vector<float>{0, 1, 1, 1}));
+  EXPECT_EQ(merged.normaliser, 18.0);
+  rl.merge_equal = false;
+  EXPECT_EQ(must_batch(groups, rl, 0).datums.size(), 6u);
+}
+
+TEST(RlBatch, APlainPolicyGradientHasSignedWeights) {
+  RlRecipe rl = recipe_of("grpo_no_std");
+  rl.loss = "policy_gradient";
+  rl.normaliser = "token_sum";
+  const RlBatch batch = must_batch({group_of({1, 0})}, rl, 0);
+  EXPECT_EQ(batch.datums[0].weights, (std::vector<float>{0, 0.5f, 0.5f, 0.5f}));
+  EXPECT_EQ(batch.datums[1].weights, (std::vector<float>{0, -0.5f, -0.5f, -0.5f}));
+  EXPECT_EQ(rl_loss_call(rl).name, "cross_entropy");
+}
+
 TEST(RlBatch, RepliesNearTheirLimitArePenalised) {
   RlRecipe rl;
   rl.max_new_tokens = 10;

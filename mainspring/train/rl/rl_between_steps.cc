@@ -130,7 +130,7 @@ Status RlRun::resume() {
   }
   if (!newest.checkpoint.has_value()) {
     say("no checkpoint yet: starting at step 0");
-    MS_RETURN_IF_ERROR(prune_rollouts(folder_->dir(), 0, 0));
+    MS_RETURN_IF_ERROR(sweep_rollouts(folder_->dir(), 0, 0));
     return folder_->truncate_after_step(-1);
   }
   const Checkpoint& checkpoint = *newest.checkpoint;
@@ -154,7 +154,7 @@ Status RlRun::resume() {
   step_ = saved_step_ = checkpoint.state.step;
   expected_loss_ = checkpoint.next_loss_sum;
   say("resuming from " + checkpoint.path);
-  MS_RETURN_IF_ERROR(prune_rollouts(folder_->dir(), step_, recipe_.rl.keep_rollouts));
+  MS_RETURN_IF_ERROR(sweep_rollouts(folder_->dir(), step_, recipe_.rl.keep_rollouts));
   return folder_->truncate_after_step(step_);
 }
 

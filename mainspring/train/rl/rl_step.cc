@@ -187,6 +187,7 @@ std::map<std::string, double> RlRun::figures(const StepWork& work, double second
                                static_cast<double>(std::max<int64_t>(1, work.sampled_groups));
   more["groups/sampled"] = static_cast<double>(work.sampled_groups);
   more["mismatch/max_abs"] = work.learned.mismatch;
+  more["groups/datums"] = static_cast<double>(work.learned.batch.datums.size());
   more["staleness/max"] = 0.0;  // a step's samples are of the weights it updates
   double learned_tokens = 0;
   for (const Datum& datum : work.learned.batch.datums) {

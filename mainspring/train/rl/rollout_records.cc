@@ -190,6 +190,13 @@ std::vector<int64_t> recorded_steps(const std::string& run_dir) {
   return steps;
 }
 
+Status sweep_rollouts(const std::string& run_dir, int64_t last_step, int64_t keep) {
+  if (!is_directory(folder_of(run_dir))) return {};
+  const Result<int64_t> swept = remove_temporaries(folder_of(run_dir));
+  if (!swept.ok()) return swept.status();
+  return prune_rollouts(run_dir, last_step, keep);
+}
+
 Status prune_rollouts(const std::string& run_dir, int64_t last_step, int64_t keep) {
   for (const int64_t step : recorded_steps(run_dir)) {
     const bool is_old = keep > 0 && step <= last_step - keep;

@@ -38,4 +38,7 @@ std::vector<int64_t> recorded_steps(const std::string& run_dir);
 /// `keep` (0: keeps all). Errors: the system's.
 Status prune_rollouts(const std::string& run_dir, int64_t last_step, int64_t keep);
 
+/// The same before a run goes on: what a killed writer left goes too.
+Status sweep_rollouts(const std::string& run_dir, int64_t last_step, int64_t keep);
+
 }  // namespace mainspring

@@ -65,6 +65,11 @@ TEST(RolloutRecords, ANewRunKeepsOnlyStepsUpToItsOwn) {
   }
   ASSERT_TRUE(prune_rollouts(dir.path(), 3, 2).ok());
   EXPECT_EQ(recorded_steps(dir.path()), (std::vector<int64_t>{2, 3}));
+  const std::string left = dir.path() + "/rollouts/.tmp-1-1-step-000004.jsonl";
+  std::ofstream(left) << "half a li";
+  ASSERT_TRUE(sweep_rollouts(dir.path(), 2, 0).ok());
+  EXPECT_FALSE(std::ifstream(left).good());
+  EXPECT_EQ(recorded_steps(dir.path()), (std::vector<int64_t>{2}));
 }
 
 TEST(RolloutRecords, AMissingStepNamesThoseThatAreThere) {
