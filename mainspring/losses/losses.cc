@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mainspring/base/nearest.h"
+#include "mainspring/losses/distill.h"
 #include "mainspring/losses/entropy.h"
 #include "mainspring/losses/importance_sampling.h"
 #include "mainspring/losses/policy_losses.h"
@@ -64,6 +65,11 @@ constexpr LossInfo kTable[] = {
     group_row("reward_pair", kPreferenceInputs, reward_pair, kRewardPairSettings,
               kRewardPairOptionalInputs),
     {.name = "entropy", .inputs = kWeightsOnly, .objective = entropy, .reads_candidates = true},
+    {.name = "distill",
+     .inputs = kWeightsOnly,
+     .objective = distill,
+     .settings = kDistillSettings,
+     .reads_candidates = true},
     {.name = "soft_cross_entropy",
      .inputs = kWeightsOnly,
      .objective = soft_cross_entropy,

@@ -240,9 +240,10 @@ Status set_up_engine(const Recipe& recipe, Executor& executor, int64_t max_token
 
 Result<TrainSetup> set_up(const Recipe& recipe, Executor& executor) {
   TrainSetup setup;
-  if (recipe.kind != "supervised") {
-    return invalid_argument("kind: expected \"supervised\", got \"" + recipe.kind +
-                            "\": that kind is run by `mainspring train` alone");
+  if (recipe.kind == "rl") {
+    return invalid_argument(
+        "kind: expected \"supervised\" or \"preference\", got \"rl\": that kind is run by "
+        "`mainspring train` alone");
   }
   MS_RETURN_IF_ERROR(set_up_model(recipe, executor, setup));
   if (recipe.data.format == "shards") {

@@ -19,7 +19,12 @@ struct Group {
   std::vector<Datum> datums;
   std::vector<std::vector<float>> logprobs;
   std::vector<std::vector<float>> values;
+  std::vector<std::vector<float>> candidate_logprobs;
 };
+
+std::vector<float> floats_of(const Json& item, const char* key) {
+  return item.contains(key) ? item[key].get<std::vector<float>>() : std::vector<float>();
+}
 
 struct Outcome {
   double total = 0.0;
@@ -37,10 +42,15 @@ Group read_group(const Json& items) {
     for (const auto& [name, values] : item["inputs"].items()) {
       datum.inputs[name] = values.get<std::vector<float>>();
     }
+    datum.tokens.resize(datum.weights.size());
+    if (item.contains("candidates")) {
+      datum.candidates = item["candidates"].get<std::vector<int32_t>>();
+    }
+    datum.candidate_weights = floats_of(item, "candidate_weights");
     group.datums.push_back(std::move(datum));
-    group.logprobs.push_back(item["logprobs"].get<std::vector<float>>());
-    group.values.push_back(item.contains("values") ? item["values"].get<std::vector<float>>()
-                                                   : std::vector<float>());
+    group.logprobs.push_back(floats_of(item, "logprobs"));
+    group.values.push_back(floats_of(item, "values"));
+    group.candidate_logprobs.push_back(floats_of(item, "candidate_logprobs"));
   }
   return group;
 }
@@ -56,9 +66,12 @@ Result<Outcome> run(const LossInfo& loss, const Group& group, const LossSettings
   std::vector<ObjectiveItem> items;
   Outcome outcome;
   for (size_t i = 0; i < group.datums.size(); ++i) {
-    items.push_back({&group.datums[i], group.logprobs[i], group.values[i]});
-    outcome.gradients.push_back({.by_logprob = std::vector<double>(group.logprobs[i].size()),
-                                 .by_value = std::vector<double>(group.values[i].size())});
+    items.push_back(
+        {&group.datums[i], group.logprobs[i], group.values[i], group.candidate_logprobs[i]});
+    outcome.gradients.push_back(
+        {.by_logprob = std::vector<double>(group.logprobs[i].size()),
+         .by_value = std::vector<double>(group.values[i].size()),
+         .by_candidate = std::vector<double>(group.candidate_logprobs[i].size())});
   }
   MS_RETURN_IF_ERROR(loss.objective(items, settings, outcome.gradients, outcome.metrics));
   for (const ObjectiveGradient& gradient : outcome.gradients) outcome.total += gradient.loss;
@@ -88,6 +101,9 @@ TEST(LossGolden, LossAndGradientEqualAutograd) {
       }
       for (size_t t = 0; t < outcome->gradients[i].by_value.size(); ++t) {
         expect_near(outcome->gradients[i].by_value[t], c["by_value"][i][t].get<double>());
+      }
+      for (size_t j = 0; j < outcome->gradients[i].by_candidate.size(); ++j) {
+        expect_near(outcome->gradients[i].by_candidate[j], c["by_candidate"][i][j].get<double>());
       }
     }
     ++seen[std::string(loss.name)];

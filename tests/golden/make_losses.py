@@ -3,7 +3,8 @@
 
   python make_losses.py [GOLDEN_DIR]        (default: this script's folder)
 
-losses/golden.json   versions, cases[{loss settings items[{role weights logprobs values inputs}] total by_logprob by_value}] and
+losses/golden.json   versions, cases[{loss settings items[{role weights logprobs values inputs
+                     candidates candidate_weights candidate_logprobs}] total by_logprob by_value by_candidate}] and
                      advantages[{kind eps rewards groups advantages}]
 
 Each formula is written here from its paper with torch's own functions (softplus, logsigmoid, clamp, min); gradients are autograd's. A case is
@@ -260,6 +261,55 @@ def preference_cases():
         yield run("reward_pair", settings, pair(inputs, True), lambda items: reward_pair(items, s))
 
 
+# ---- losses over candidates: one datum, draws of their own so that the cases before keep theirs
+
+def run_candidates(rng, name, settings, n, k, token_loss):
+    item = {"role": 0, "weights": f32(rng.choice([1.0, 0.5, 0.0], n)), "candidates": rng.permuted(np.tile(np.arange(k + 5), (n, 1)), axis=1)[:, :k]}
+    item["weights"][-1] = 1
+    item["candidates"][rng.random((n, k)) < 0.1] = -1
+    item["candidates"][:, 0] = np.abs(item["candidates"][:, 0])
+    there = tensor(item["candidates"] >= 0)
+    law = rng.dirichlet(np.ones(k + 5), n)[:, :k]
+    item["candidate_weights"] = f32(np.where(item["candidates"] >= 0, rng.dirichlet(np.ones(k), n), 0))
+    seen = f32(np.where((item["candidates"] >= 0) & (item["weights"] != 0)[:, None], np.log(law), 0))
+    lp = tensor(seen).requires_grad_(True)
+    w = tensor(item["weights"])
+    total = sum(w[t] * token_loss(lp[t][there[t] > 0], tensor(item["candidate_weights"])[t][there[t] > 0]) for t in range(n) if w[t] != 0)
+    total.backward()
+    return {"loss": name, "settings": settings, "total": total.item(), "by_logprob": [[0.0] * n], "by_value": [[]],
+            "by_candidate": [lp.grad.flatten().tolist()],
+            "items": [{"role": 0, "weights": item["weights"].tolist(), "logprobs": [0.0] * n, "inputs": {},
+                       "candidates": item["candidates"].flatten().tolist(), "candidate_weights": item["candidate_weights"].flatten().tolist(),
+                       "candidate_logprobs": seen.flatten().tolist()}]}
+
+
+def distill(s):
+    def loss(lp, teacher):
+        t = s["temperature"]
+        log_q = F.log_softmax(lp / t, 0)
+        log_p = F.log_softmax(teacher.log() / t, 0)
+        p, q = log_p.exp(), log_q.exp()
+        if s["divergence"] == 0:
+            return t * t * F.kl_div(log_q, log_p, reduction="sum", log_target=True)
+        if s["divergence"] == 1:
+            return t * t * F.kl_div(log_p, log_q, reduction="sum", log_target=True)
+        b = s["jsd_beta"]
+        log_m = (b * p + (1 - b) * q).log()
+        return t * t * (b * F.kl_div(log_m, log_p, reduction="sum", log_target=True) + (1 - b) * F.kl_div(log_m, log_q, reduction="sum", log_target=True))
+    return loss
+
+
+def candidate_cases():
+    rng = np.random.default_rng(17)
+    for n, k in ((1, 1), (5, 3), (9, 16)):
+        yield run_candidates(rng, "soft_cross_entropy", {}, n, k, lambda lp, p: -(p * lp).sum())
+        yield run_candidates(rng, "entropy", {}, n, k, lambda lp, p: (lp.exp() * lp).sum())
+        for settings in ({}, {"temperature": 2.0}, {"divergence": 1}, {"divergence": 1, "temperature": 0.5}, {"divergence": 2},
+                         {"divergence": 2, "jsd_beta": 0.1, "temperature": 1.5}):
+            s = {**dict(divergence=0, temperature=1.0, jsd_beta=0.5), **settings}
+            yield run_candidates(rng, "distill", settings, n, k, distill(s))
+
+
 def advantage_cases():
     rewards = tensor(f32(np.concatenate([RNG.choice([0, 0.1, 1], 8), RNG.normal(0, 1, 5), [0.3] * 4, RNG.normal(2, 3, 2)])))
     groups = [4] * 8 + [7] * 5 + [1] * 4 + [9] * 2
@@ -283,7 +333,7 @@ def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
     os.makedirs(os.path.join(folder, "losses"), exist_ok=True)
     golden = {"versions": {"command": "python make_losses.py", "python": sys.version.split()[0], "torch": torch.__version__, "numpy": np.__version__},
-              "cases": list(policy_cases()) + list(preference_cases()), "advantages": list(advantage_cases())}
+              "cases": list(policy_cases()) + list(preference_cases()) + list(candidate_cases()), "advantages": list(advantage_cases())}
     import json
     lines = []
     for key in ("cases", "advantages"):
