@@ -414,6 +414,8 @@ void Schema::add_rl(RlRecipe& rl) {
 void Schema::add_rl_step(RlRecipe& rl) {
   integer("rl.prompts_per_step", rl.prompts_per_step, 1, "tasks of an optimizer step");
   integer("rl.group_size", rl.group_size, 1, "samples of each task");
+  integer("rl.updates", rl.updates, 1,
+          "optimizer updates on each step's samples; from the second on ratios leave 1");
   integer("rl.max_new_tokens", rl.max_new_tokens, 1, "longest reply of a turn");
   integer("rl.max_turns", rl.max_turns, 1, "replies of an episode at most");
   integer("rl.max_tokens", rl.max_tokens, 2, "longest sequence, all turns together");

@@ -147,6 +147,11 @@ Status check_rl(const Recipe& r) {
                             "), or no step could be replayed, got " +
                             std::to_string(r.rl.keep_rollouts));
   }
+  if (r.rl.updates > 1 && r.rl.loss == "policy_gradient") {
+    return invalid_argument(
+        "rl.updates above 1 needs a loss with a ratio, such as rl.loss = \"ppo\": "
+        "\"policy_gradient\" holds for the weights that sampled alone");
+  }
   if (r.rl.kl == "none" && r.rl.kl_weight > 0) {
     return belongs("rl.kl_weight", "a KL term: set rl.kl to \"k1\", \"k2\" or \"k3\"");
   }

@@ -40,6 +40,7 @@ struct RlRecipe {
   // What a step is.
   int64_t prompts_per_step = 8;
   int64_t group_size = 8;
+  int64_t updates = 1;          // of the weights, on each step's samples
   int64_t max_new_tokens = 64;  // of a turn
   int64_t max_turns = 1;        // of an episode
   int64_t max_tokens = 1024;    // of a whole sequence

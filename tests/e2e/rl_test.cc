@@ -192,6 +192,32 @@ TEST_F(TinyRl, AStepReplaysToTheSameGradient) {
   EXPECT_EQ(replay_rl_step(dir_ + "/run", 9, *executor, {}).status().code(), StatusCode::kNotFound);
 }
 
+// On the samples of one step the weights may move several times: the first ratio is exactly 1,
+// later ones are not; such a step replays and resumes as any other.
+TEST_F(TinyRl, SeveralUpdatesOnAStepsSamplesMoveTheRatio) {
+  const std::vector<std::string> sets{"train.steps=4", "checkpoint.every=2", "rl.updates=3",
+                                      "optim.lr=0.01", "rl.normaliser=token_sum"};
+  ASSERT_TRUE(run("whole", sets).ok());
+  ASSERT_TRUE(run("cut", sets, {.stop_after = 3}).ok());
+  ASSERT_TRUE(run("cut", sets, {.resume = true}).ok());
+  EXPECT_EQ(digest("whole"), digest("cut"));
+  ASSERT_TRUE(run("single", {"train.steps=4", "optim.lr=0.01", "rl.normaliser=token_sum"}).ok());
+  EXPECT_NE(digest("whole"), digest("single"));
+  bool moved = false;
+  for (const Json& line : metrics("whole")) {
+    EXPECT_EQ(line["mismatch/max_abs"].get<double>(), 0.0);
+    moved = moved || line.value("loss/approx_kl", 0.0) > 0.0;
+  }
+  EXPECT_TRUE(moved);
+  for (const Json& line : metrics("single")) EXPECT_EQ(line.value("loss/approx_kl", 0.0), 0.0);
+  const auto executor = test::make_executor();
+  const auto replayed = replay_rl_step(dir_ + "/whole", 4, *executor, {});
+  ASSERT_TRUE(replayed.ok()) << replayed.status().to_string();
+  EXPECT_TRUE(replayed->is_equal());
+  EXPECT_NE(refusal({"rl.updates=2", "rl.loss=policy_gradient"}).find("rl.updates"),
+            std::string::npos);
+}
+
 TEST_F(TinyRl, WaitSharesAddUpToOne) {
   ASSERT_TRUE(run("run", {}).ok());
   double sum = 0;

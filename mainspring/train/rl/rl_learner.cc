@@ -94,4 +94,18 @@ Status RlLearner::update(RlWork& work, int64_t step) {
   return {};
 }
 
+Status RlLearner::update_again(const std::vector<RolloutGroup>& groups, RlWork& work,
+                               int64_t step) {
+  for (int64_t done = 1; done < recipe_.rl.updates && work.update.applied; ++done) {
+    MS_ASSIGN_OR_RETURN(RlWork again, pass(groups, step));
+    MS_RETURN_IF_ERROR(update(again, step));
+    for (const auto& [name, metric] : again.result.metrics) {
+      work.result.metrics[name].merge(metric);
+    }
+    work.result.num_tokens += again.result.num_tokens;
+    work.update.applied = again.update.applied;
+  }
+  return {};
+}
+
 }  // namespace mainspring
