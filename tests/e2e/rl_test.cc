@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <span>
@@ -73,6 +75,19 @@ class TinyRl : public testing::Test {
       lines.push_back(parse_json(line, name).value());
     }
     return lines;
+  }
+
+  /// A tokenizer with a chat template: bytes, and a control token behind a reply. The keys of a
+  /// recipe that take it.
+  std::vector<std::string> chat_model() {
+    std::ofstream(dir_ + "/tokenizer.json") << byte_tokenizer_json();
+    Json config = parse_json(byte_tokenizer_config_json(), "config").value();
+    config["chat_template"] =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+        "{% if m.role == 'assistant' %}<|endoftext|>{% endif %}|{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}";
+    std::ofstream(dir_ + "/tokenizer_config.json") << json_text(config);
+    return {"model.tokenizer=" + dir_, "model.vocab=0"};
   }
 
   TestDir folder_;
@@ -239,21 +254,49 @@ TEST_F(TinyRl, GroupsWithoutVarianceAreReplaced) {
 }
 
 TEST_F(TinyRl, AnAdapterLearnsInAChatEnvironment) {
-  // A model with a chat template: bytes, and a template with a control token behind a reply.
-  std::ofstream(dir_ + "/tokenizer.json") << byte_tokenizer_json();
-  Json config = parse_json(byte_tokenizer_config_json(), "config").value();
-  config["chat_template"] =
-      "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
-      "{% if m.role == 'assistant' %}<|endoftext|>{% endif %}|{% endfor %}"
-      "{% if add_generation_prompt %}<assistant>{% endif %}";
-  std::ofstream(dir_ + "/tokenizer_config.json") << json_text(config);
+  const std::vector<std::string> model = chat_model();
   const auto result =
-      run("chat", {"env.name=jsonmax", "model.tokenizer=" + dir_, "model.vocab=0",
-                   "model.context=512", "rl.max_tokens=400", "rl.max_new_tokens=8", "rl.kl=k3",
-                   "rl.kl_weight=0.1", "rl.advantage=reinforce_pp", "rl.group_size=2"});
+      run("chat", {"env.name=jsonmax", model[0], model[1], "model.context=512", "rl.max_tokens=400",
+                   "rl.max_new_tokens=8", "rl.kl=k3", "rl.kl_weight=0.1",
+                   "rl.advantage=reinforce_pp", "rl.group_size=2"});
   ASSERT_TRUE(result.ok()) << result.status().to_string();
   EXPECT_EQ(result->largest_mismatch, 0.0);
   EXPECT_EQ(result->steps_done, 2);
+}
+
+// The files of recipes/ as they stand but for a tiny model of random weights, fewer prompts and two
+// steps.
+TEST_F(TinyRl, EveryRecipeFileTakesTwoSteps) {
+  const std::string python = test::source_path("mainspring/env/worker/fixture_python");
+  ::setenv("PYTHONPATH", python.c_str(), 1);  // stands in for the library reasoning-gym
+  ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+  const std::vector<std::string> model = chat_model();
+  int num_files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("recipes"))) {
+    const std::string name = entry.path().stem().string();
+    if (!name.starts_with("rl_")) continue;
+    ++num_files;
+    std::vector<std::string> sets{"train.steps=2", "optim.warmup_steps=0", "rl.prompts_per_step=2",
+                                  "rl.group_size=2", "rl.eval_prompts=2"};
+    if (name != "rl_max") {
+      sets.insert(sets.end(),
+                  {"model.path=", "tune.mode=full", "model.family=llama", "model.layers=1",
+                   "model.hidden=32", "model.heads=2", "model.context=1024", "rl.max_tokens=1000",
+                   "rl.max_new_tokens=6", model[0], model[1]});
+    }
+    const auto loaded = load_recipe(entry.path().string(), sets);
+    ASSERT_TRUE(loaded.ok()) << name << ": " << loaded.status().to_string();
+    const auto executor = test::make_executor(2);
+    TrainOptions options;
+    options.run_dir = dir_ + "/" + name;
+    const auto result = run_rl(*loaded, *executor, options);
+    ASSERT_TRUE(result.ok()) << name << ": " << result.status().to_string();
+    EXPECT_EQ(result->steps_done, 2) << name;
+    EXPECT_EQ(result->largest_mismatch, 0.0) << name;
+    for (const Json& line : metrics(name)) EXPECT_FALSE(line.contains("episodes/failed")) << name;
+  }
+  ::unsetenv("PYTHONPATH");
+  EXPECT_GE(num_files, 4);
 }
 
 TEST_F(TinyRl, BadRecipesAreRefusedBeforeWork) {
