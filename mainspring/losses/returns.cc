@@ -7,27 +7,27 @@
 namespace mainspring {
 namespace {
 
-void check_sizes(const Trajectory& steps) {
+void check_sizes(const EpisodeSteps& steps) {
   const size_t n = steps.rewards.size();
   MS_CHECK(steps.discounts.size() == n && steps.next_values.size() == n &&
                (steps.ends.empty() || steps.ends.size() == n),
            "a trajectory's rewards, discounts, next values and ends are equally many");
 }
 
-void check_values(const Trajectory& steps) {
+void check_values(const EpisodeSteps& steps) {
   check_sizes(steps);
   MS_CHECK(steps.values.size() == steps.rewards.size(),
            "a trajectory's values are as many as its rewards");
 }
 
 // Whether what comes after step t belongs to another episode, or is not known.
-bool is_cut(const Trajectory& steps, size_t t) {
+bool is_cut(const EpisodeSteps& steps, size_t t) {
   return t + 1 == steps.rewards.size() || (!steps.ends.empty() && steps.ends[t] != 0);
 }
 
 }  // namespace
 
-std::vector<double> gae(const Trajectory& steps, double lambda) {
+std::vector<double> gae(const EpisodeSteps& steps, double lambda) {
   check_values(steps);
   std::vector<double> advantages(steps.rewards.size());
   for (size_t t = advantages.size(); t-- > 0;) {
@@ -39,7 +39,7 @@ std::vector<double> gae(const Trajectory& steps, double lambda) {
   return advantages;
 }
 
-VtraceResult vtrace(const Trajectory& steps, std::span<const double> ratios,
+VtraceResult vtrace(const EpisodeSteps& steps, std::span<const double> ratios,
                     const VtraceOptions& options) {
   check_values(steps);
   const size_t n = steps.rewards.size();
@@ -63,7 +63,7 @@ VtraceResult vtrace(const Trajectory& steps, std::span<const double> ratios,
   return result;
 }
 
-std::vector<double> lambda_returns(const Trajectory& steps, std::span<const double> lambdas) {
+std::vector<double> lambda_returns(const EpisodeSteps& steps, std::span<const double> lambdas) {
   check_sizes(steps);
   MS_CHECK(lambdas.size() == steps.rewards.size(), "lambda returns need one lambda a step");
   std::vector<double> returns(steps.rewards.size());
@@ -76,7 +76,7 @@ std::vector<double> lambda_returns(const Trajectory& steps, std::span<const doub
   return returns;
 }
 
-std::vector<double> n_step_returns(const Trajectory& steps, int64_t n) {
+std::vector<double> n_step_returns(const EpisodeSteps& steps, int64_t n) {
   check_sizes(steps);
   MS_CHECK(n > 0, "n-step returns: n is at least 1");
   std::vector<double> returns(steps.rewards.size());
@@ -90,7 +90,7 @@ std::vector<double> n_step_returns(const Trajectory& steps, int64_t n) {
   return returns;
 }
 
-std::vector<double> upgo_returns(const Trajectory& steps) {
+std::vector<double> upgo_returns(const EpisodeSteps& steps) {
   check_values(steps);
   std::vector<double> lambdas(steps.rewards.size(), 1.0);
   for (size_t t = 0; t + 1 < lambdas.size(); ++t) {

@@ -61,6 +61,7 @@ class Schema {
   void add_training(Recipe& r);
   void add_optim(OptimRecipe& optim);
   void add_rl(RlRecipe& rl);
+  void add_critic(RlRecipe& rl);
   void add_rl_step(RlRecipe& rl);
   void add_env(EnvRecipe& env);
   void add_preference(PreferenceRecipe& preference);
@@ -217,6 +218,7 @@ Schema::Schema(Recipe& r) {
   add_training(r);
   add_optim(r.optim);
   add_rl(r.rl);
+  add_critic(r.rl);
   add_rl_step(r.rl);
   add_env(r.env);
   add_preference(r.preference);
@@ -383,10 +385,13 @@ void Schema::add_rl(RlRecipe& rl) {
   choice("rl.algorithm", rl.algorithm, rl_algorithm_names(),
          "a published algorithm: it sets the keys from rl.advantage to rl.overlong_buffer, and "
          "each of these may be given besides");
-  choice("rl.advantage", rl.advantage, names_of(advantage_names()),
+  StringList advantages = names_of(advantage_names());
+  advantages.push_back("gae");
+  choice("rl.advantage", rl.advantage, advantages,
          "a sample's reward; less its group's mean, over the group's deviation; without the "
          "division; less the mean of the others; less the batch's mean, over the batch's "
-         "deviation; less the group's mean, over the batch's deviation");
+         "deviation; less the group's mean, over the batch's deviation; of each token, from a "
+         "critic's values");
   choice(
       "rl.loss", rl.loss,
       {"policy_gradient", "importance_sampling", "ppo", "cispo", "gspo", "sapo", "dro"},
@@ -409,6 +414,15 @@ void Schema::add_rl(RlRecipe& rl) {
          "pass (they still count in the normaliser); are replaced by new prompts");
   integer("rl.overlong_buffer", rl.overlong_buffer, 0,
           "tokens before rl.max_new_tokens over which the reward falls by up to 1; 0: off");
+}
+
+void Schema::add_critic(RlRecipe& rl) {
+  number("rl.discount", rl.discount, 0, 1, "rl.advantage = \"gae\": of the next token's value");
+  number("rl.gae_lambda", rl.gae_lambda, 0, 1, "likewise: how far errors are handed back");
+  number("rl.value_weight", rl.value_weight, 0, 1e3,
+         "likewise: of the critic's loss beside the policy's");
+  number("rl.value_clip", rl.value_clip, 0, 1e6,
+         "likewise: largest step of a value from that before the first update; 0: none");
 }
 
 void Schema::add_rl_step(RlRecipe& rl) {

@@ -25,6 +25,12 @@ constexpr RlAlgorithm kAlgorithms[] = {
        rl.normaliser = "token_sum";
        rl.no_variance = "resample";
      }},
+    // Schulman et al. 2017, arXiv:1707.06347, with a critic and GAE (arXiv:1506.02438).
+    {"ppo",
+     [](RlRecipe& rl) {
+       rl.advantage = "gae";
+       rl.normaliser = "token_sum";
+     }},
     // Ahmadian et al. 2024, arXiv:2402.14740.
     {"rloo",
      [](RlRecipe& rl) {
@@ -70,7 +76,8 @@ Status belongs(const std::string& key, const std::string& to) {
 }
 
 Status check_sizes(const RlRecipe& rl) {
-  const bool needs_group = rl.advantage != "raw" && rl.advantage != "reinforce_pp";
+  const bool needs_group =
+      rl.advantage != "raw" && rl.advantage != "reinforce_pp" && !has_critic(rl);
   if (needs_group && rl.group_size < 2) {
     return invalid_argument("rl.group_size: rl.advantage = \"" + rl.advantage +
                             "\" compares the samples of a prompt: expected at least 2, got " +
@@ -151,6 +158,15 @@ Status check_rl(const Recipe& r) {
     return invalid_argument(
         "rl.updates above 1 needs a loss with a ratio, such as rl.loss = \"ppo\": "
         "\"policy_gradient\" holds for the weights that sampled alone");
+  }
+  if (has_critic(r.rl) && r.rl.loss == "policy_gradient") {
+    return invalid_argument(
+        "rl.advantage = \"gae\" needs a loss with an advantage per token, such as rl.loss = "
+        "\"ppo\"");
+  }
+  if (has_critic(r.rl) && r.rl.kl != "none" && r.rl.kl_place == "reward") {
+    return invalid_argument(
+        "rl.kl_place = \"reward\" with rl.advantage = \"gae\" is not there: set it to \"loss\"");
   }
   if (r.rl.kl == "none" && r.rl.kl_weight > 0) {
     return belongs("rl.kl_weight", "a KL term: set rl.kl to \"k1\", \"k2\" or \"k3\"");

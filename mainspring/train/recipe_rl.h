@@ -37,6 +37,12 @@ struct RlRecipe {
   std::string no_variance = "keep";
   int64_t overlong_buffer = 0;
 
+  // With advantage "gae": a critic beside the policy.
+  double discount = 1.0;
+  double gae_lambda = 0.95;
+  double value_weight = 0.5;  // of the critic's loss beside the policy's
+  double value_clip = 0.0;    // largest step of a value from that at sampling; 0: none
+
   // What a step is.
   int64_t prompts_per_step = 8;
   int64_t group_size = 8;
@@ -69,6 +75,9 @@ std::vector<std::string> rl_algorithm_names();
 
 /// Keys that an algorithm decides unless the recipe gives them.
 const std::vector<std::string>& rl_preset_keys();
+
+/// Whether the policy has a critic: a scalar head on the same weights.
+inline bool has_critic(const RlRecipe& rl) { return rl.advantage == "gae"; }
 
 /// Sets what `rl.algorithm` decides. Precondition: a name of the table.
 void apply_rl_algorithm(RlRecipe& rl);

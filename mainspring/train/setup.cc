@@ -53,14 +53,17 @@ Status check_rank(const Recipe& recipe, const ModelConfig& config) {
 }
 
 Result<ModelId> add_trainable(const Recipe& recipe, Engine& engine) {
+  const bool value_head = recipe.kind == "rl" && has_critic(recipe.rl);
   if (recipe.tune.mode == "full") {
-    return engine.add_full({.weights = weights_dtype(recipe), .seed = recipe.seed});
+    return engine.add_full(
+        {.weights = weights_dtype(recipe), .seed = recipe.seed, .value_head = value_head});
   }
   return engine.add_lora({.rank = recipe.tune.rank,
                           .alpha = static_cast<float>(recipe.tune.alpha),
                           .dropout = static_cast<float>(recipe.tune.dropout),
                           .targets = recipe.tune.targets,
-                          .seed = recipe.seed});
+                          .seed = recipe.seed,
+                          .value_head = value_head});
 }
 
 // A download shows how far it is; the reading thread holds what shows it.

@@ -33,7 +33,7 @@ struct OwnedSteps {
   Numbers rewards, discounts, values, next_values;
   std::vector<uint8_t> ends;
 
-  Trajectory view() const { return {rewards, discounts, values, next_values, ends}; }
+  EpisodeSteps view() const { return {rewards, discounts, values, next_values, ends}; }
 };
 
 // rlax's form: discounts say all, and values has one element more.

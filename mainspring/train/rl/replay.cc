@@ -73,7 +73,7 @@ Result<ReplayResult> replay_rl_step(const std::string& run_dir, int64_t step, Ex
     MS_ASSIGN_OR_RETURN(const RecordedRollouts rollouts, read_rollouts(run_dir, s + 1));
     MS_ASSIGN_OR_RETURN(RlWork work, learner.pass(rollouts.groups, s));
     MS_RETURN_IF_ERROR(learner.update(work, s));
-    if (s + 1 < step) MS_RETURN_IF_ERROR(learner.update_again(rollouts.groups, work, s));
+    if (s + 1 < step) MS_RETURN_IF_ERROR(learner.update_again(work, s));
     result.grad_norm = work.update.grad_norm;
     result.loss = work.result.loss_sum / work.batch.normaliser;
     result.mismatch = work.mismatch;

@@ -37,7 +37,9 @@ Result<PerSample> advantages_of(const std::vector<RolloutGroup>& groups, const R
       group_of.push_back(static_cast<int64_t>(g));
     }
   }
-  MS_ASSIGN_OR_RETURN(const AdvantageKind kind, parse_advantage(rl.advantage));
+  // A critic's are per token and come later (critic.h); until then the rewards stand for them.
+  MS_ASSIGN_OR_RETURN(const AdvantageKind kind,
+                      parse_advantage(has_critic(rl) ? "raw" : rl.advantage));
   MS_ASSIGN_OR_RETURN(const std::vector<double> values,
                       group_advantages({.kind = kind, .eps = kDeviationFloor}, rewards, group_of));
   size_t next = 0;
@@ -105,7 +107,8 @@ Result<RlBatch> make_rl_batch(const std::vector<RolloutGroup>& groups, const RlR
   MS_ASSIGN_OR_RETURN(const LengthNormaliser kind, parse_normaliser(rl.normaliser));
   const bool is_plain = rl.loss == "policy_gradient";
   // A penalty per sample needs each sample's own datum.
-  const bool merges = rl.merge_equal && !(rl.kl != "none" && rl.kl_place == "reward");
+  const bool merges =
+      rl.merge_equal && !has_critic(rl) && !(rl.kl != "none" && rl.kl_place == "reward");
   int64_t num_tokens = 0;
   int64_t num_samples = 0;
   uint64_t index = 0;

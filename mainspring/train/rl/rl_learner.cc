@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mainspring/losses/policy_terms.h"
+#include "mainspring/train/rl/critic.h"
 
 namespace mainspring {
 namespace {
@@ -68,10 +69,31 @@ Result<RlWork> RlLearner::pass(const std::vector<RolloutGroup>& groups, int64_t 
     }
   }
   if (work.is_empty()) return work;
-  MS_ASSIGN_OR_RETURN(
-      work.result, setup_.engine->forward_backward(setup_.id, work.batch.datums, rl_loss_call(rl)));
+  if (has_critic(rl)) {
+    std::vector<Datum> plain = work.batch.datums;
+    for (Datum& datum : plain) datum.inputs.clear();
+    MS_ASSIGN_OR_RETURN(const ForwardBackwardResult seen,
+                        setup_.engine->forward(setup_.id, plain, "cross_entropy"));
+    fill_gae(work.batch, groups, rl, seen.values);
+  }
+  MS_RETURN_IF_ERROR(run(work));
   work.mismatch = largest_mismatch(work);
   return work;
+}
+
+Status RlLearner::run(RlWork& work) {
+  const RlRecipe& rl = recipe_.rl;
+  const std::vector<Datum>& datums = work.batch.datums;
+  MS_ASSIGN_OR_RETURN(work.result,
+                      setup_.engine->forward_backward(setup_.id, datums, rl_loss_call(rl)));
+  if (!has_critic(rl)) return {};
+  // A pass of its own, whose gradient adds to the policy's.
+  MS_ASSIGN_OR_RETURN(const ForwardBackwardResult critic,
+                      setup_.engine->forward_backward(setup_.id, datums, value_loss_call(rl)));
+  for (const auto& [name, metric] : critic.metrics) work.result.metrics[name].merge(metric);
+  work.result.num_tokens += critic.num_tokens;
+  work.result.finite = work.result.finite && critic.finite;
+  return {};
 }
 
 Status RlLearner::update(RlWork& work, int64_t step) {
@@ -94,11 +116,13 @@ Status RlLearner::update(RlWork& work, int64_t step) {
   return {};
 }
 
-Status RlLearner::update_again(const std::vector<RolloutGroup>& groups, RlWork& work,
-                               int64_t step) {
+Status RlLearner::update_again(RlWork& work, int64_t step) {
   for (int64_t done = 1; done < recipe_.rl.updates && work.update.applied; ++done) {
-    MS_ASSIGN_OR_RETURN(RlWork again, pass(groups, step));
+    RlWork again;
+    again.batch = std::move(work.batch);  // advantages and references stay those of the first pass
+    MS_RETURN_IF_ERROR(run(again));
     MS_RETURN_IF_ERROR(update(again, step));
+    work.batch = std::move(again.batch);
     for (const auto& [name, metric] : again.result.metrics) {
       work.result.metrics[name].merge(metric);
     }

@@ -36,11 +36,12 @@ class RlLearner {
   /// The update. Nothing to learn, or a loss that is not finite, updates nothing.
   Status update(RlWork& work, int64_t step);
 
-  /// The further updates of rl.updates, on the same rollouts: adds their metrics to `work`, whose
+  /// The further updates of rl.updates, on the same batch: adds their metrics to `work`, whose
   /// loss and gradient norm stay those of the first. A gradient that is not finite ends them.
-  Status update_again(const std::vector<RolloutGroup>& groups, RlWork& work, int64_t step);
+  Status update_again(RlWork& work, int64_t step);
 
  private:
+  Status run(RlWork& work);
   Result<std::vector<std::vector<float>>> reference_logprobs(const std::vector<Datum>& datums);
 
   const Recipe& recipe_;

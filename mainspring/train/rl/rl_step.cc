@@ -153,7 +153,7 @@ Status RlRun::learn(StepWork& work) {
     MS_RETURN_IF_ERROR(report_saves());
   }
   MS_RETURN_IF_ERROR(learner_->update(work.learned, step_));
-  MS_RETURN_IF_ERROR(learner_->update_again(work.groups, work.learned, step_));
+  MS_RETURN_IF_ERROR(learner_->update_again(work.learned, step_));
   const RlWork& learned = work.learned;
   if (learned.is_empty()) {
     work.not_applied = "no group has samples of different rewards";
