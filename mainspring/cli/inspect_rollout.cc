@@ -98,10 +98,12 @@ void print_sample(const RolloutGroup& group, size_t index, double advantage, con
   }
 }
 
-Result<ModelText> text_of_run(const std::string& run) {
-  const std::string source = join_path(run, "run.json");
+Result<Recipe> recipe_of(const std::string& run) {
   MS_ASSIGN_OR_RETURN(const auto values, read_run_recipe(run));
-  MS_ASSIGN_OR_RETURN(const Recipe recipe, recipe_from_record(values, source));
+  return recipe_from_record(values, join_path(run, "run.json"));
+}
+
+Result<ModelText> text_of(const Recipe& recipe) {
   MS_ASSIGN_OR_RETURN(const auto model, load_recipe_model(recipe));
   return make_model_text(*model);
 }
@@ -120,8 +122,10 @@ Status inspect_rollout(const RolloutFlags& flags) {
     std::printf("%s", lines.c_str());
     return {};
   }
+  MS_ASSIGN_OR_RETURN(const Recipe recipe, recipe_of(flags.run));
+  MS_RETURN_IF_ERROR(check_complete(rollouts, recipe.rl, rollouts_path(flags.run, flags.step)));
   MS_RETURN_IF_ERROR(check_place("group", flags.group, rollouts.groups.size()));
-  MS_ASSIGN_OR_RETURN(const ModelText text, text_of_run(flags.run));
+  MS_ASSIGN_OR_RETURN(const ModelText text, text_of(recipe));
   for (size_t g = 0; g < rollouts.groups.size(); ++g) {
     if (flags.group >= 0 && static_cast<int64_t>(g) != flags.group) continue;
     const RolloutGroup& group = rollouts.groups[g];

@@ -75,7 +75,66 @@ Status belongs(const std::string& key, const std::string& to) {
   return invalid_argument(key + " belongs to " + to);
 }
 
+Status at_most(const std::string& key, int64_t value, int64_t most) {
+  if (value <= most) return {};
+  return invalid_argument(key + ": expected at most " + std::to_string(most) + ", got " +
+                          std::to_string(value));
+}
+
+// What a step can hold; beyond it sizes would not fit their types, or any machine.
+Status check_most(const RlRecipe& rl) {
+  constexpr int64_t kMostSamples = int64_t{1} << 20;
+  constexpr int64_t kMostTokens = int64_t{1} << 30;
+  MS_RETURN_IF_ERROR(at_most("rl.prompts_per_step", rl.prompts_per_step, kMostSamples));
+  MS_RETURN_IF_ERROR(at_most("rl.group_size", rl.group_size, kMostSamples));
+  MS_RETURN_IF_ERROR(at_most("rl.prompts_per_step times rl.group_size",
+                             rl.prompts_per_step * rl.group_size, kMostSamples));
+  MS_RETURN_IF_ERROR(at_most("rl.top_k", rl.top_k, kMostTokens));
+  MS_RETURN_IF_ERROR(at_most("rl.max_tokens", rl.max_tokens, kMostTokens));
+  MS_RETURN_IF_ERROR(at_most("rl.max_turns", rl.max_turns, kMostSamples));
+  MS_RETURN_IF_ERROR(at_most("rl.sampler_batch", rl.sampler_batch, kMostSamples));
+  MS_RETURN_IF_ERROR(at_most("rl.updates", rl.updates, kMostSamples));
+  MS_RETURN_IF_ERROR(at_most("rl.eval_prompts", rl.eval_prompts, kMostSamples));
+  return at_most("rl.resample_rounds", rl.resample_rounds, 1000);
+}
+
+// Keys that mean nothing here are refused where they are changed, and the one that is meant is
+// named.
+Status check_other_kinds_keys(const Recipe& r) {
+  const TrainRecipe train;
+  const DataRecipe data;
+  const struct {
+    bool is_changed;
+    const char* key;
+    const char* instead;
+  } keys[] = {
+      {r.train.batch_size != train.batch_size, "train.batch_size",
+       "rl.prompts_per_step and rl.group_size"},
+      {r.train.batch_tokens != train.batch_tokens, "train.batch_tokens", "rl.prompts_per_step"},
+      {r.train.batch_ramp_from != train.batch_ramp_from, "train.batch_ramp_from",
+       "rl.prompts_per_step"},
+      {r.train.batch_ramp_steps != train.batch_ramp_steps, "train.batch_ramp_steps",
+       "rl.prompts_per_step"},
+      {r.train.eval_every != train.eval_every, "train.eval_every", "rl.eval_every"},
+      {r.train.eval_rows != train.eval_rows, "train.eval_rows", "rl.eval_prompts"},
+      {!r.train.sample_prompts.empty(), "train.sample_prompts", "rl.eval_prompts"},
+      {r.train.sample_tokens != train.sample_tokens, "train.sample_tokens", "rl.max_new_tokens"},
+      {r.data.max_tokens != data.max_tokens, "data.max_tokens", "rl.max_tokens"},
+      {r.data.held_out != data.held_out, "data.held_out", "rl.eval_prompts"},
+      {!r.data.weights.empty(), "data.weights", "env.name"},
+      {r.data.format != data.format, "data.format", "env.name"},
+  };
+  for (const auto& key : keys) {
+    if (key.is_changed) {
+      return belongs(key.key,
+                     "training on rows: with kind = \"rl\" set " + std::string(key.instead));
+    }
+  }
+  return {};
+}
+
 Status check_sizes(const RlRecipe& rl) {
+  MS_RETURN_IF_ERROR(check_most(rl));
   const bool needs_group =
       rl.advantage != "raw" && rl.advantage != "reinforce_pp" && !has_critic(rl);
   if (needs_group && rl.group_size < 2) {
@@ -139,6 +198,7 @@ Status check_rl(const Recipe& r) {
     return belongs("data.files",
                    "supervised training: with kind = \"rl\" env.name makes the tasks");
   }
+  MS_RETURN_IF_ERROR(check_other_kinds_keys(r));
   if (r.train.spikes != "ignore") {
     return belongs("train.spikes", "supervised training: a policy loss has no usual size");
   }

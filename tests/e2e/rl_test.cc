@@ -233,6 +233,34 @@ TEST_F(TinyRl, SeveralUpdatesOnAStepsSamplesMoveTheRatio) {
             std::string::npos);
 }
 
+// A norm of 0 could hide it: an emptied file, and one without a sample's line.
+TEST_F(TinyRl, RolloutsWithMissingLinesAreNoReplay) {
+  ASSERT_TRUE(run("run", {}).ok());
+  const std::string path = rollouts_path(dir_ + "/run", 1);
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  const auto executor = test::make_executor();
+  for (const size_t kept : {size_t{0}, lines.size() - 1}) {
+    std::ofstream cut(path);
+    for (size_t i = 0; i < kept; ++i) cut << lines[i] << "\n";
+    cut.close();
+    const Status status = replay_rl_step(dir_ + "/run", 1, *executor, {}).status();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << kept;
+    EXPECT_NE(status.message().find(path), std::string::npos) << status.message();
+  }
+}
+
+// Resampling that can find nothing is left between its rounds, and the step begins again later.
+TEST_F(TinyRl, AStopInTheMiddleOfAStepLosesNothing) {
+  const std::vector<std::string> sets{"rl.no_variance=resample", "rl.resample_rounds=500",
+                                      "rl.top_k=1", "rl.curriculum=true"};
+  const auto stopped = run("run", sets, {.stop_after = 3});
+  ASSERT_TRUE(stopped.ok()) << stopped.status().to_string();
+  EXPECT_TRUE(stopped->stopped);
+  EXPECT_EQ(stopped->steps_done, 0);
+}
+
 TEST_F(TinyRl, WaitSharesAddUpToOne) {
   ASSERT_TRUE(run("run", {}).ok());
   double sum = 0;
@@ -310,6 +338,15 @@ TEST_F(TinyRl, BadRecipesAreRefusedBeforeWork) {
   EXPECT_NE(refusal({"rl.kl=k1"}).find("rl.kl_weight"), std::string::npos);
   EXPECT_NE(refusal({"rl.keep_rollouts=3", "checkpoint.every=5"}).find("rl.keep_rollouts"),
             std::string::npos);
+  EXPECT_NE(refusal({"train.eval_every=3"}).find("set rl.eval_every"), std::string::npos);
+  EXPECT_NE(refusal({"train.batch_size=3"}).find("rl.prompts_per_step"), std::string::npos);
+  EXPECT_NE(refusal({"data.held_out=0.5"}).find("data.held_out"), std::string::npos);
+  for (const std::string key : {"prompts_per_step", "top_k", "resample_rounds", "group_size"}) {
+    EXPECT_NE(
+        refusal({"rl." + key + "=9000000000000000000"}).find("rl." + key + ": expected at most"),
+        std::string::npos)
+        << key;
+  }
   EXPECT_NE(refusal({"kind=supervised"}).find("belongs to kind"), std::string::npos);
   EXPECT_NE(refusal({"data.files=[\"x.jsonl\"]"}).find("data.files"), std::string::npos);
 }

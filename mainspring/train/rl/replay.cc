@@ -71,6 +71,7 @@ Result<ReplayResult> replay_rl_step(const std::string& run_dir, int64_t step, Ex
   RlLearner learner(recipe, setup.train);
   for (int64_t s = result.from_step; s < step; ++s) {
     MS_ASSIGN_OR_RETURN(const RecordedRollouts rollouts, read_rollouts(run_dir, s + 1));
+    MS_RETURN_IF_ERROR(check_complete(rollouts, recipe.rl, rollouts_path(run_dir, s + 1)));
     MS_ASSIGN_OR_RETURN(RlWork work, learner.pass(rollouts.groups, s));
     MS_RETURN_IF_ERROR(learner.update(work, s));
     if (s + 1 < step) MS_RETURN_IF_ERROR(learner.update_again(work, s));

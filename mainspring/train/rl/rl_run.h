@@ -35,6 +35,7 @@ class RlRun {
     std::vector<RolloutGroup> groups;
     int64_t sampled_groups = 0;  // those that were replaced included
     int64_t no_variance = 0;     // of these
+    bool is_stopped = false;     // between its rounds: nothing was learned
     RlWork learned;
     std::string not_applied;  // why, else empty
   };

@@ -23,7 +23,9 @@ Status check_vocabulary(const Environment& environment, const TrainSetup& train)
   if (train.text.tokenizer == nullptr || train.text.chat_template == nullptr) {
     return invalid_argument("env.name = \"" + environment.name() +
                             "\" speaks in chat messages, and " + train.model->path + " has no " +
-                            (train.text.tokenizer == nullptr ? "tokenizer" : "chat template"));
+                            (train.text.tokenizer == nullptr ? "tokenizer" : "chat template") +
+                            ": set model.path to a chat model, such as the file that "
+                            "scripts/get_smollm2 prints, or env.name to \"max\"");
   }
   return {};
 }

@@ -109,8 +109,14 @@ Status RlRun::sample(StepWork& work) {
   const RlRecipe& rl = recipe_.rl;
   const bool resamples = rl.no_variance == "resample";
   std::vector<RolloutGroup> spare;  // without variance, if too few others are found
+  const TaskStatistics before = statistics_;
   for (int64_t round = 0; std::ssize(work.groups) < rl.prompts_per_step; ++round) {
     if (round > (resamples ? rl.resample_rounds : 0)) break;
+    if (round > 0 && should_stop()) {  // the step begins again when the run goes on
+      statistics_ = before;
+      work.is_stopped = true;
+      return {};
+    }
     MS_ASSIGN_OR_RETURN(auto groups,
                         sample_round(round, rl.prompts_per_step - std::ssize(work.groups)));
     statistics_.add(groups, rl.success_reward);
@@ -269,6 +275,7 @@ Status RlRun::step() {
   const auto before = shares_.seconds();
   StepWork work;
   MS_RETURN_IF_ERROR(sample(work));
+  if (work.is_stopped) return {};
   MS_RETURN_IF_ERROR(learn(work));
   ++step_;
   {

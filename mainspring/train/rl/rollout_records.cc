@@ -174,6 +174,21 @@ Result<RecordedRollouts> read_rollouts(const std::string& run_dir, int64_t step)
   return rollouts;
 }
 
+Status check_complete(const RecordedRollouts& rollouts, const RlRecipe& rl,
+                      const std::string& path) {
+  const auto expect = [&](const std::string& what, int64_t got, int64_t wanted) -> Status {
+    if (got == wanted) return {};
+    return data_loss(path + ": expected " + std::to_string(wanted) + " " + what + ", got " +
+                     std::to_string(got) + ": lines are missing");
+  };
+  MS_RETURN_IF_ERROR(expect("groups", std::ssize(rollouts.groups), rl.prompts_per_step));
+  for (size_t g = 0; g < rollouts.groups.size(); ++g) {
+    MS_RETURN_IF_ERROR(expect("samples of group " + std::to_string(g),
+                              std::ssize(rollouts.groups[g].samples), rl.group_size));
+  }
+  return {};
+}
+
 std::vector<int64_t> recorded_steps(const std::string& run_dir) {
   std::vector<int64_t> steps;
   std::error_code none;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mainspring/base/status.h"
+#include "mainspring/train/recipe_rl.h"
 #include "mainspring/train/rl/trajectory.h"
 
 namespace mainspring {
@@ -30,6 +31,11 @@ struct RecordedRollouts {
 
 /// Errors: not found naming the steps that are there; invalid argument with file, line and field.
 Result<RecordedRollouts> read_rollouts(const std::string& run_dir, int64_t step);
+
+/// Errors: data loss naming the file if groups or samples that every step of the recipe has are
+/// missing, as after a line was lost.
+Status check_complete(const RecordedRollouts& rollouts, const RlRecipe& rl,
+                      const std::string& path);
 
 /// Steps whose rollouts are in the folder, ascending.
 std::vector<int64_t> recorded_steps(const std::string& run_dir);
