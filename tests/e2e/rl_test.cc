@@ -13,6 +13,7 @@
 #include "mainspring/ckpt/checkpoint.h"
 #include "mainspring/io/json.h"
 #include "mainspring/io/test_dir.h"
+#include "mainspring/models/loaded_model.h"
 #include "mainspring/text/byte_tokenizer.h"
 #include "mainspring/train/rl/replay.h"
 #include "mainspring/train/rl/rl_learner.h"
@@ -259,6 +260,14 @@ TEST_F(TinyRl, AStopInTheMiddleOfAStepLosesNothing) {
   ASSERT_TRUE(stopped.ok()) << stopped.status().to_string();
   EXPECT_TRUE(stopped->stopped);
   EXPECT_EQ(stopped->steps_done, 0);
+}
+
+TEST_F(TinyRl, ACheckpointKnowsTheEnvironmentsEndToken) {
+  const auto result = run("run", {});
+  ASSERT_TRUE(result.ok());
+  const auto model = load_model(result->newest_checkpoint);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_EQ((*model)->config.eos_tokens, (std::vector<int32_t>{11}));
 }
 
 TEST_F(TinyRl, WaitSharesAddUpToOne) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "mainspring/io/json.h"
 #include "mainspring/losses/losses.h"
 #include "mainspring/train/live_model.h"
 #include "mainspring/train/rl/rl_batch.h"
@@ -27,6 +28,20 @@ Status check_vocabulary(const Environment& environment, const TrainSetup& train)
                             ": set model.path to a chat model, such as the file that "
                             "scripts/get_smollm2 prints, or env.name to \"max\"");
   }
+  return {};
+}
+
+// What is sampled from a checkpoint then stops where the environment's replies do.
+Status take_end_token(const Environment& environment, TrainSetup& train) {
+  if (environment.vocabulary() == 0 || !train.model->config.eos_tokens.empty()) return {};
+  auto model = std::make_shared<LoadedModel>(*train.model);
+  model->config.eos_tokens = {environment.end_token()};
+  if (!model->config_json.empty()) {  // a checkpoint's is this text
+    MS_ASSIGN_OR_RETURN(Json config, parse_json(model->config_json, model->path));
+    config["eos_token_id"] = environment.end_token();
+    model->config_json = json_text(config, 2) + "\n";
+  }
+  train.model = std::move(model);
   return {};
 }
 
@@ -71,6 +86,7 @@ Status set_up_rl_learner(const Recipe& recipe, Executor& executor, RlSetup& setu
   MS_RETURN_IF_ERROR(check_loss(recipe.rl));
   MS_RETURN_IF_ERROR(set_up_model(recipe, executor, setup.train));
   MS_RETURN_IF_ERROR(check_vocabulary(*setup.environment, setup.train));
+  MS_RETURN_IF_ERROR(take_end_token(*setup.environment, setup.train));
   MS_RETURN_IF_ERROR(
       set_up_engine(recipe, executor, recipe.rl.max_tokens, "rl.max_tokens", setup.train));
   setup.law = law_of(recipe, setup);
