@@ -51,26 +51,8 @@ Status TrainingRun::save() {
   return {};
 }
 
-// A failed save is shown and written down; training goes on with the older checkpoints intact.
 Status TrainingRun::report_saves() {
-  for (const SaveReport& report : writer_->take_reports()) {
-    RunEvent event{.kind = "checkpoint",
-                   .step = report.step,
-                   .message = report.path,
-                   .fields = {{"digest", report.digest}}};
-    if (report.status.ok()) {
-      result_.newest_checkpoint = report.path;
-    } else {
-      event = {.kind = "warning",
-               .step = report.step,
-               .message = "save of step " + std::to_string(report.step) +
-                          " failed: " + report.status.to_string(),
-               .fields = {}};
-      progress_->message(event.message);
-    }
-    MS_RETURN_IF_ERROR(folder_->append_event(event));
-  }
-  return {};
+  return report_saves_of(*writer_, *folder_, *progress_, result_.newest_checkpoint);
 }
 
 }  // namespace mainspring

@@ -18,40 +18,15 @@ constexpr const char* kPrevious = "previous_batch";
 
 }  // namespace
 
-// Without a checkpoint nothing was trained that another recipe could spoil.
 Status TrainingRun::compare_recipe() {
-  MS_ASSIGN_OR_RETURN(const auto was, read_run_recipe(options_.run_dir));
-  changes_ = changes_between(was, recipe_.values);
-  if (list_checkpoints(join_path(options_.run_dir, "checkpoints")).empty()) return {};
-  return check_changes(changes_).with_context(options_.run_dir);
+  MS_ASSIGN_OR_RETURN(changes_, compare_with_run(options_.run_dir, recipe_));
+  return {};
 }
 
 Status TrainingRun::resume() {
-  MS_ASSIGN_OR_RETURN(const NewestCheckpoint newest,
-                      load_newest_checkpoint(folder_->checkpoints_dir()));
-  for (const std::string& rejected : newest.rejected) {
-    say("checkpoint not used: " + rejected);
-    MS_RETURN_IF_ERROR(folder_->append_event({.kind = "warning",
-                                              .step = 0,
-                                              .message = "checkpoint not used: " + rejected,
-                                              .fields = {}}));
-  }
-  if (!newest.checkpoint.has_value()) {
-    say("no checkpoint yet: starting at step 0");
-    return folder_->truncate_after_step(0);
-  }
-  const Checkpoint& checkpoint = *newest.checkpoint;
-  if (checkpoint.state.seed != recipe_.seed) {
-    return failed_precondition(checkpoint.path + ": was made with seed " +
-                               std::to_string(checkpoint.state.seed) + ", the recipe says " +
-                               std::to_string(recipe_.seed));
-  }
-  if (checkpoint.state.step > recipe_.train.steps) {
-    const std::string done = std::to_string(checkpoint.state.step);
-    return failed_precondition(options_.run_dir + ": has done " + done + " steps, train.steps is " +
-                               std::to_string(recipe_.train.steps) + ": to go on, set it above " +
-                               done);
-  }
+  MS_ASSIGN_OR_RETURN(const auto found, checkpoint_to_resume(*folder_, recipe_, options_.say));
+  if (!found.has_value()) return folder_->truncate_after_step(0);
+  const Checkpoint& checkpoint = *found;
   MS_RETURN_IF_ERROR(restore(checkpoint));
   say("resuming from " + checkpoint.path);
   MS_RETURN_IF_ERROR(folder_->truncate_after_step(step_));

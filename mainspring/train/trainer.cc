@@ -12,12 +12,6 @@
 namespace mainspring {
 namespace {
 
-#if defined(__clang__)
-constexpr const char* kCompiler = __VERSION__;  // "Clang 19.1.7 ..."
-#else
-constexpr const char* kCompiler = "GCC " __VERSION__;
-#endif
-
 // What a source has; what was used of it is known only later.
 std::string source_text(const SourceReport& report) {
   std::string text = report.name + ": " + format_counted(report.num_rows, "row");
@@ -128,31 +122,12 @@ Status TrainingRun::open() {
       .work_until = [batches = BatchSchedule::of(recipe_.train)](
                         int64_t step) { return static_cast<double>(batches.total(step)); },
       .head = options_.line_head});
-  std::string message = "started";
-  if (options_.resume) {
-    message = "resumed at step " + std::to_string(step_);
-    if (!changes_.empty()) message += " with " + changes_text(changes_);
-    say(message);
-  }
-  MS_RETURN_IF_ERROR(folder_->append_event({.kind = options_.resume ? "resume" : "start",
-                                            .step = step_,
-                                            .message = message,
-                                            .fields = {}}));
+  MS_RETURN_IF_ERROR(note_start(*folder_, step_, options_.resume, changes_, options_.say));
   return note_mixture();
 }
 
 Status TrainingRun::write_info() {
-  RunInfo info{.title = recipe_.title,
-               .recipe = recipe_.values,
-               .versions = {{"mainspring", "0.1.0"}, {"compiler", kCompiler}},
-               .seeds = {{"seed", recipe_.seed}},
-               .facts = options_.facts,
-               .total_steps = recipe_.train.steps};
-  info.facts["model"] = setup_.model->path;
-  info.facts["executor"] = std::string(executor_.name());
-  info.facts["threads"] = std::to_string(executor_.num_threads());
-  info.facts["parameters"] = std::to_string(setup_.model->num_parameters);
-  return folder_->write_info(info);
+  return folder_->write_info(make_run_info(recipe_, options_.facts, *setup_.model, executor_));
 }
 
 std::string TrainingRun::batch_text() const {

@@ -17,7 +17,7 @@
 #include "mainspring/run/run_folder.h"
 #include "mainspring/train/batch_stream.h"
 #include "mainspring/train/preference.h"
-#include "mainspring/train/resume_check.h"
+#include "mainspring/train/run_upkeep.h"
 #include "mainspring/train/setup.h"
 #include "mainspring/train/spike_guard.h"
 #include "mainspring/train/trainer.h"

@@ -14,11 +14,11 @@
 #include "mainspring/ckpt/writer.h"
 #include "mainspring/run/progress.h"
 #include "mainspring/run/run_folder.h"
-#include "mainspring/train/resume_check.h"
 #include "mainspring/train/rl/rl_learner.h"
 #include "mainspring/train/rl/rl_setup.h"
 #include "mainspring/train/rl/rl_trainer.h"
 #include "mainspring/train/rl/task_statistics.h"
+#include "mainspring/train/run_upkeep.h"
 
 namespace mainspring {
 

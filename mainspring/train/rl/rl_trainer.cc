@@ -6,15 +6,6 @@
 #include "mainspring/train/rl/rl_run.h"
 
 namespace mainspring {
-namespace {
-
-#if defined(__clang__)
-constexpr const char* kRlCompiler = __VERSION__;  // "Clang 19.1.7 ..."
-#else
-constexpr const char* kRlCompiler = "GCC " __VERSION__;
-#endif
-
-}  // namespace
 
 Result<RlResult> RlRun::go() {
   MS_RETURN_IF_ERROR(open());
@@ -67,30 +58,12 @@ Status RlRun::open() {
   say(setup_.memory_plan);
   progress_ = std::make_unique<Progress>(ProgressOptions{
       .total_steps = recipe_.train.steps, .first_step = step_, .head = options_.line_head});
-  std::string message = "started";
-  if (options_.resume) {
-    message = "resumed at step " + std::to_string(step_);
-    if (!changes_.empty()) message += " with " + changes_text(changes_);
-    say(message);
-  }
-  return folder_->append_event({.kind = options_.resume ? "resume" : "start",
-                                .step = step_,
-                                .message = message,
-                                .fields = {}});
+  return note_start(*folder_, step_, options_.resume, changes_, options_.say);
 }
 
 Status RlRun::write_info() {
-  RunInfo info{.title = recipe_.title,
-               .recipe = recipe_.values,
-               .versions = {{"mainspring", "0.1.0"}, {"compiler", kRlCompiler}},
-               .seeds = {{"seed", recipe_.seed}},
-               .facts = options_.facts,
-               .total_steps = recipe_.train.steps};
-  info.facts["model"] = setup_.train.model->path;
+  RunInfo info = make_run_info(recipe_, options_.facts, *setup_.train.model, executor_);
   info.facts["environment"] = setup_.environment->name();
-  info.facts["executor"] = std::string(executor_.name());
-  info.facts["threads"] = std::to_string(executor_.num_threads());
-  info.facts["parameters"] = std::to_string(setup_.train.model->num_parameters);
   info.facts["memory plan"] = setup_.memory_plan;
   return folder_->write_info(info);
 }
