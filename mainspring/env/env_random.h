@@ -46,6 +46,13 @@ class EnvRandom {
   int used_ = 4;  // of block_
 };
 
+/// 10^digits: below() of it draws numbers of at most so many digits. 0 <= digits <= 9.
+constexpr int64_t power_of_ten(int64_t digits) {
+  int64_t power = 1;
+  for (int64_t i = 0; i < digits; ++i) power *= 10;
+  return power;
+}
+
 /// The task of (seed, index) when there are `num_tasks` of them: a bijection within each round of
 /// num_tasks indices, another one in each round. Cost: a microsecond or a few, in no memory.
 int64_t task_in_order(std::string_view purpose, int64_t num_tasks, uint64_t seed, uint64_t index);

@@ -43,8 +43,7 @@ class ArithmeticEnvironment final : public Environment {
 
  private:
   std::string draw(EnvRandom& random) const {
-    int64_t limit = 1;
-    for (int64_t i = 0; i < options_.digits; ++i) limit *= 10;
+    const int64_t limit = power_of_ten(options_.digits);
     std::string text = std::to_string(random.below(limit));
     for (int64_t i = 1; i < options_.terms; ++i) {
       const char op =

@@ -89,8 +89,7 @@ class CalculatorEnvironment final : public Environment {
 
   std::unique_ptr<Episode> make_episode(uint64_t seed, uint64_t index) override {
     EnvRandom random("calculator", seed, index);
-    int64_t limit = 1;
-    for (int64_t i = 0; i < options_.digits; ++i) limit *= 10;
+    const int64_t limit = power_of_ten(options_.digits);
     std::string expression = std::to_string(random.between(limit / 10, limit - 1));
     for (int64_t i = 1; i < options_.terms; ++i) {
       // A product first: sums alone are too easy to need the tool.

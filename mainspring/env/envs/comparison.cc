@@ -33,8 +33,7 @@ class ComparisonEnvironment final : public Environment {
 
   std::unique_ptr<Episode> make_episode(uint64_t seed, uint64_t index) override {
     EnvRandom random("comparison", seed, index);
-    int64_t limit = 1;
-    for (int64_t i = 0; i < digits_ + decimals_; ++i) limit *= 10;
+    const int64_t limit = power_of_ten(digits_ + decimals_);
     const int64_t relation = random.below(3);
     int64_t high = random.between(1, limit - 1);
     // Half of the pairs lie close to each other.

@@ -59,8 +59,7 @@ class SortingEnvironment final : public Environment {
 
   std::unique_ptr<Episode> make_episode(uint64_t seed, uint64_t index) override {
     EnvRandom random("sorting", seed, index);
-    int64_t limit = 1;
-    for (int64_t i = 0; i < options_.digits; ++i) limit *= 10;
+    const int64_t limit = power_of_ten(options_.digits);
     std::vector<int64_t> numbers;
     std::string list;
     for (int64_t i = 0; i < options_.numbers; ++i) {
